@@ -1,0 +1,124 @@
+"""The concurrency primitives of our own: a byte budget, owned streams, plain errors out of task groups."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, TypeVar
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+__all__ = ["ByteBudget", "first_error", "open_stream"]
+
+T = TypeVar("T")
+
+
+class ByteBudget:
+    """Bytes that may be held at once, granted first come, first served.
+
+    A grant larger than the whole budget is given when nothing else is held, so that one big page
+    never waits for ever. Nobody may wait for a grant while holding one.
+
+    Parameters
+    ----------
+    total
+        Bytes.
+    """
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._held = 0
+        self._waiting: deque[tuple[int, anyio.Event]] = deque()
+
+    @property
+    def held(self) -> int:
+        """Bytes granted and not given back."""
+        return self._held
+
+    @property
+    def total(self) -> int:
+        """Bytes that may be held at once."""
+        return self._total
+
+    async def acquire(self, num_bytes: int) -> None:
+        """Wait until `num_bytes` fit, then hold them; safe to cancel."""
+        if not self._waiting and self._fits(num_bytes):
+            self._held += num_bytes
+            await anyio.lowlevel.checkpoint_if_cancelled()
+            return
+        entry = (num_bytes, anyio.Event())
+        self._waiting.append(entry)
+        try:
+            await entry[1].wait()
+        except BaseException:
+            if entry[1].is_set():
+                self.release(num_bytes)
+            else:
+                self._waiting.remove(entry)
+                self._grant()
+            raise
+
+    def release(self, num_bytes: int) -> None:
+        """Give bytes back and wake whoever fits now."""
+        self._held -= num_bytes
+        assert self._held >= 0, "released more bytes than were held"
+        self._grant()
+
+    def _fits(self, num_bytes: int) -> bool:
+        return self._held == 0 or self._held + num_bytes <= self._total
+
+    def _grant(self) -> None:
+        while self._waiting and self._fits(self._waiting[0][0]):
+            num_bytes, event = self._waiting.popleft()
+            self._held += num_bytes
+            event.set()
+
+
+@contextmanager
+def first_error() -> Generator[None, None, None]:
+    """Turn an exception group into its first leaf: no group leaves the public API.
+
+    Cancellation gives way to any other error, as that is what stopped the siblings.
+    """
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        leaf = _first_leaf(group)
+        raise leaf from leaf.__cause__
+
+
+def _first_leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    leaves: list[BaseException] = []
+    todo: list[BaseException] = [group]
+    while todo:
+        exc = todo.pop(0)
+        if isinstance(exc, BaseExceptionGroup):
+            todo.extend(exc.exceptions)
+        else:
+            leaves.append(exc)
+    return next((leaf for leaf in leaves if isinstance(leaf, Exception)), leaves[0])
+
+
+@asynccontextmanager
+async def open_stream(
+    produce: Callable[[MemoryObjectSendStream[T]], Coroutine[Any, Any, None]], *, depth: int
+) -> AsyncGenerator[MemoryObjectReceiveStream[T], None]:
+    """Run `produce` beside the block, which reads what it sends; leaving the block stops it.
+
+    Parameters
+    ----------
+    produce
+        Sends into the stream it is given and closes it when done.
+    depth
+        Sent items that may wait unread.
+    """
+    send, receive = anyio.create_memory_object_stream[T](max_buffer_size=depth)
+    with first_error():
+        async with anyio.create_task_group() as tg, send, receive:
+            tg.start_soon(produce, send)
+            try:
+                yield receive
+            finally:
+                tg.cancel_scope.cancel()

@@ -1,0 +1,101 @@
+"""What alance asks of a store: a protocol small enough to implement over anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from typing_extensions import Buffer
+
+__all__ = ["ObjectInfo", "ObjectStore", "Upload"]
+
+Data: TypeAlias = Buffer | Sequence[Buffer]
+"""One buffer, or several that are stored one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """What a listing or HEAD says about an object."""
+
+    path: str
+    num_bytes: int
+    last_modified: datetime
+
+
+class Upload(Protocol):
+    """One object being written in pieces; it appears whole at `finish` or never."""
+
+    async def write(self, data: Data) -> None:
+        """Add bytes; may wait until earlier ones have been sent."""
+        ...
+
+    async def finish(self) -> None:
+        """Send the rest and make the object appear."""
+        ...
+
+    async def abort(self) -> None:
+        """Forget the object and what was sent of it. Safe after a failure, and twice."""
+        ...
+
+
+@runtime_checkable
+class ObjectStore(Protocol):
+    """Requests to one bucket, container or directory.
+
+    Paths are keys without a leading slash. Every method raises errors of the tree only:
+    `ObjectNotFoundError`, `AlreadyExistsError`, `PermissionDeniedError`, `StoreTimeoutError`,
+    `StoreError`. Idempotent requests are retried inside. Each call is one request, apart from
+    `list`, which is one per page of 1000.
+    """
+
+    @property
+    def url(self) -> str:
+        """Scheme and bucket, such as `s3://bucket`; identifies the store in caches and messages."""
+        ...
+
+    @property
+    def lists_in_order(self) -> bool:
+        """Whether `list` answers in ascending order of path."""
+        ...
+
+    async def get_range(self, path: str, start: int, stop: int) -> memoryview:
+        """Bytes [start, stop) of an object; exactly that many, or an error."""
+        ...
+
+    async def get_tail(self, path: str, num_bytes: int) -> tuple[memoryview, int]:
+        """The last `num_bytes` (or all, if it has fewer) and the object's size."""
+        ...
+
+    async def head(self, path: str) -> ObjectInfo:
+        """Size and time of an object."""
+        ...
+
+    async def list(
+        self, prefix: str, *, start_after: str | None = None, limit: int | None = None
+    ) -> Sequence[ObjectInfo]:
+        """Objects below a folder, sorted by path where `lists_in_order`; at most `limit`."""
+        ...
+
+    async def put(self, path: str, data: Data) -> None:
+        """Write a whole object, replacing what is there."""
+        ...
+
+    async def put_if_absent(self, path: str, data: Data) -> None:
+        """Write a whole object unless one exists, atomically.
+
+        Raises
+        ------
+        AlreadyExistsError
+            One exists. After an inner retry this may be our own.
+        """
+        ...
+
+    async def open_upload(self, path: str) -> Upload:
+        """Begin an object that is written in pieces."""
+        ...
+
+    async def delete(self, path: str) -> None:
+        """Remove an object; no error when there is none."""
+        ...

@@ -1,0 +1,48 @@
+"""The numbers that bound a session: nothing in alance is unlimited."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from alance.errors import InvalidInputError
+
+__all__ = ["Limits"]
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one session may use at once.
+
+    Parameters
+    ----------
+    requests_max
+        Requests under way at once, over all stores.
+    bytes_in_flight_max
+        Bytes fetched, being decoded or waiting for the consumer, together.
+    decoders_max
+        Threads that decode or encode.
+    cache_bytes_max
+        Bytes of file metadata and search caches kept for later calls.
+    request_bytes_max
+        A longer read is split into requests of at most this size.
+    merge_gap_bytes_max
+        Two ranges further apart than this are never merged into one request.
+    commit_attempts_max
+        Versions that one commit tries before it gives up.
+    """
+
+    requests_max: int = 64
+    bytes_in_flight_max: int = 256 * MIB
+    decoders_max: int = 2
+    cache_bytes_max: int = 256 * MIB
+    request_bytes_max: int = 16 * MIB
+    merge_gap_bytes_max: int = 1 * MIB
+    commit_attempts_max: int = 20
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, int) or value < 1:
+                raise InvalidInputError(f"{field.name} must be a positive integer, not {value!r}")
