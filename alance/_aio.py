@@ -1,4 +1,4 @@
-"""The concurrency primitives of our own: a byte budget, owned streams, plain errors out of task groups."""
+"""Our own concurrency primitives: a byte budget, owned streams, no exception groups."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 import anyio
+import anyio.lowlevel
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 __all__ = ["ByteBudget", "first_error", "open_stream"]

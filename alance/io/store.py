@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
-from typing_extensions import Buffer
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
-__all__ = ["ObjectInfo", "ObjectStore", "Upload"]
+__all__ = ["Data", "ObjectInfo", "ObjectStore", "Upload"]
 
-Data: TypeAlias = Buffer | Sequence[Buffer]
+Data: TypeAlias = "Buffer | Sequence[Buffer]"
 """One buffer, or several that are stored one after the other."""
 
 
