@@ -1,0 +1,110 @@
+"""FSST: strings as one-byte codes of symbols of 1 to 8 bytes, every value on its own.
+
+A symbol table is 2312 bytes: a header word (number of symbols, switch, magic), the symbols, zero
+padded to 8 bytes each, directly after them their lengths, then zeros. Code 255 escapes one literal
+byte. Where the switch is off, values are stored as they are.
+
+Value i is `data[offsets[i]:offsets[i + 1]]`; offsets are int32 or int64, n + 1 of them, and need not
+start at 0. The GIL is released.
+"""
+
+from typing import Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+_OffsetT = TypeVar("_OffsetT", np.int32, np.int64)
+
+SYMBOL_TABLE_BYTES: Final[int]
+CORRUPT_TABLE: Final[int]
+CORRUPT_OFFSETS: Final[int]
+CORRUPT_CODES: Final[int]
+OUTPUT_TOO_LARGE: Final[int]
+
+def decode(
+    symbol_table: bytes, offsets: npt.NDArray[_OffsetT], data: npt.NDArray[np.uint8]
+) -> tuple[npt.NDArray[_OffsetT], npt.NDArray[np.uint8], int]:
+    """Expand every value.
+
+    Parameters
+    ----------
+    symbol_table
+        From storage: everything a decoder relies on is checked.
+    offsets
+        Where the codes of each value lie in `data`; from storage: checked.
+    data
+        The codes; from storage: checked.
+
+    Returns
+    -------
+    tuple
+        Offsets of the same type that start at 0, the bytes, and a status: 0, or one of the
+        constants above (all > 0), and then both arrays are empty. `CORRUPT_TABLE`: wrong size,
+        magic or lengths. `CORRUPT_OFFSETS`: they fall, or leave `data`. `CORRUPT_CODES`: a code
+        without symbol, or a value that ends in an escape. `OUTPUT_TOO_LARGE`: int32 offsets cannot
+        express the result.
+
+    Notes
+    -----
+    Memory: the exact size of the result and 8 bytes. Where the switch is off the returned bytes
+    are a view of `data`.
+    """
+
+def train(
+    offsets: npt.NDArray[_OffsetT],
+    data: npt.NDArray[np.uint8],
+    *,
+    sample_bytes: int = 16384,
+    seed: int = 0,
+) -> bytes:
+    """Build a symbol table for values like these.
+
+    Parameters
+    ----------
+    offsets
+        Of the values.
+    data
+        Their bytes.
+    sample_bytes
+        About how many bytes to learn from, in pieces spread evenly over `data`; at least 1.
+    seed
+        Moves the pieces. The same arguments give the same table on every machine.
+
+    Returns
+    -------
+    bytes
+        A table of at most 255 symbols, switched on.
+
+    Raises
+    ------
+    ValueError
+        The offsets fall or leave `data`, or `sample_bytes` is below 1.
+    """
+
+def encode(
+    symbol_table: bytes, offsets: npt.NDArray[_OffsetT], data: npt.NDArray[np.uint8]
+) -> tuple[npt.NDArray[_OffsetT], npt.NDArray[np.uint8]]:
+    """Code every value, at each position with the longest symbol that matches.
+
+    Parameters
+    ----------
+    symbol_table
+        Any valid table, such as one from `train`.
+    offsets
+        Of the values.
+    data
+        Their bytes.
+
+    Returns
+    -------
+    tuple
+        Offsets of the same type that start at 0, and the codes: at most 2 bytes per byte. Where
+        the switch is off, the returned bytes are a view of `data`.
+
+    Raises
+    ------
+    ValueError
+        The table is not valid, or the offsets fall or leave `data`.
+    OverflowError
+        The offsets are int32 and the codes take 2 GiB or more.
+    """
