@@ -4,11 +4,11 @@ Byte buffers are contiguous uint8 arrays, positions and sizes contiguous int64, 
 uint16; read-only arrays are fine as input. Results never share memory with their input. The GIL is
 released while the loops run.
 
-Whatever may come from storage is checked before it is used. The answer is a `status`: 0 for success,
-k > 0 when element k - 1 (chunk, range or item, as each function says) contradicts the format, -1 when
-the result does not fit 32-bit offsets. With a status other than 0 the other results are empty or
-unspecified. `ValueError` is kept for calls that are wrong whatever the bytes: arrays of unequal
-length, a width that the format does not have.
+Whatever may come from storage is checked before it is used. The answer is a `status`: 0 for
+success, k > 0 when element k - 1 (chunk, range or item, as each function says) contradicts the
+format, -1 when the result does not fit 32-bit offsets. With a status other than 0 the other results
+are empty or unspecified. `ValueError` is kept for calls that are wrong whatever the bytes: arrays
+of unequal length, a width that the format does not have.
 """
 
 from collections.abc import Sequence
@@ -102,8 +102,8 @@ def gather(data: Bytes, offsets: Int64s, sizes: Int64s, out: Bytes) -> int:
 def gather_bits(data: Bytes, offsets: Int64s, num_values: Int64s, out: Bytes) -> int:
     """Join the bits of many chunks into one bitmap.
 
-    Chunk i has `num_values[i]` bits, LSB first, from bit 0 of byte `offsets[i]` of `data`. `out` has
-    exactly the bytes that the sum of `num_values` needs; bits after the last are zero.
+    Chunk i has `num_values[i]` bits, LSB first, from bit 0 of byte `offsets[i]` of `data`. `out`
+    has exactly the bytes that the sum of `num_values` needs; bits after the last are zero.
 
     Returns
     -------
@@ -289,8 +289,8 @@ def unzip_variable(
     bytes
         The values back to back.
     status
-        1 + the first range that lies outside `data` or does not end with an item; -1 when `width` is
-        32 and the values pass 2 GiB.
+        1 + the first range that lies outside `data` or does not end with an item; -1 when `width`
+        is 32 and the values pass 2 GiB.
     """
 
 def zip_fixed(
@@ -323,7 +323,8 @@ def zip_fixed(
     data
         The zipped items.
     row_starts
-        Byte offset in `data` of the first item of each row, then the size of `data`. Length rows + 1.
+        Byte offset in `data` of the first item of each row, then the size of `data`. Length rows +
+        1.
 
     Raises
     ------
@@ -360,7 +361,8 @@ def zip_variable(
     data
         The zipped items.
     row_starts
-        Byte offset in `data` of the first item of each row, then the size of `data`. Length rows + 1.
+        Byte offset in `data` of the first item of each row, then the size of `data`. Length rows +
+        1.
 
     Raises
     ------

@@ -3,8 +3,8 @@
 `layers` are the numbers of `alance.encodings.spec.Layer` as a uint8 array, inner-most first. Levels
 are contiguous uint16 arrays, offsets and positions contiguous int64, bitmaps uint8, LSB first from
 bit 0, bit 1 = valid, bits after the last zero. An item is *visible* when it owns a leaf slot: its
-definition level is at most `max_visible`, the number of levels that the layers before the first list
-take. The GIL is released while the loops run.
+definition level is at most `max_visible`, the number of levels that the layers before the first
+list take. The GIL is released while the loops run.
 """
 
 from collections.abc import Sequence
@@ -41,16 +41,16 @@ def unravel(
     Returns
     -------
     layers
-        One (offsets, validity, length, null_count) for each layer, inner-most first, ready for Arrow:
-        a struct and its children, a list and the structs around it have the same length; the
+        One (offsets, validity, length, null_count) for each layer, inner-most first, ready for
+        Arrow: a struct and its children, a list and the structs around it have the same length; the
         offsets of a list start at 0 and end at the length of the layer inside it. The length of
         layer 0 is the number of visible items, that of the last layer the number of rows.
         `validity` is None when `null_count` is 0. A layer without a null level of its own has none:
         what a null layer above hides is valid there, and an empty list.
     status
-        0; k > 0 when item k - 1 cannot stand where it does (a level that no layer takes, a first item
-        that does not start a row, a null or empty list in the middle of a list or followed by more
-        of its items); -2 when `layers` is no nesting (no layer, an unknown number, a list
+        0; k > 0 when item k - 1 cannot stand where it does (a level that no layer takes, a first
+        item that does not start a row, a null or empty list in the middle of a list or followed by
+        more of its items); -2 when `layers` is no nesting (no layer, an unknown number, a list
         inner-most, more levels than 16 bits tell apart) or lists come without `rep`.
 
     Raises
@@ -67,27 +67,27 @@ def shred(
     Parameters
     ----------
     kinds
-        (is_list, length, offsets, validity) of each layer, *outer-most first*, the leaf last. Length
-        counts the slots of the layer's array. `offsets` (length + 1) index the slots of the next
-        layer; they need not start at 0, nor cover the next layer, and what they say of a null list is
-        ignored. `validity` is a bitmap or None.
+        (is_list, length, offsets, validity) of each layer, *outer-most first*, the leaf last.
+        Length counts the slots of the layer's array. `offsets` (length + 1) index the slots of the
+        next layer; they need not start at 0, nor cover the next layer, and what they say of a null
+        list is ignored. `validity` is a bitmap or None.
 
     Returns
     -------
     layers
-        Layers, *inner-most first*, chosen from the data: a layer takes a null level only when a null
-        occurs that no layer above explains, and an empty level only when a list is empty.
+        Layers, *inner-most first*, chosen from the data: a layer takes a null level only when a
+        null occurs that no layer above explains, and an empty level only when a list is empty.
     rep, def
         Levels of each item; `rep` is None without a list, `def` None when no layer takes a level.
     positions
-        Leaf slot of each visible item, in order; None when they are exactly 0, 1, 2, ... (as many as
-        there are visible items, which may be fewer than the leaf has slots).
+        Leaf slot of each visible item, in order; None when they are exactly 0, 1, 2, ... (as many
+        as there are visible items, which may be fewer than the leaf has slots).
 
     Raises
     ------
     ValueError
-        The arrays do not nest: unequal lengths without a list between, offsets that decrease or leave
-        the next layer, a bitmap that is too short, a leaf that is a list.
+        The arrays do not nest: unequal lengths without a list between, offsets that decrease or
+        leave the next layer, a bitmap that is too short, a leaf that is a list.
     """
 
 def row_starts(rep: LevelValues, max_rep: int) -> Int64s:
@@ -105,13 +105,14 @@ def build_repetition_index(
     max_rep
         Number of list layers.
     level_boundaries
-        Chunk c holds the items ``[level_boundaries[c], level_boundaries[c + 1])``; they cover `rep`.
+        Chunk c holds the items ``[level_boundaries[c], level_boundaries[c + 1])``; they cover
+        `rep`.
 
     Returns
     -------
     numpy.ndarray
-        For each chunk the number of rows that end in it, and the number of its items that belong to a
-        row that goes on in the next chunk. Shape (c, 2).
+        For each chunk the number of rows that end in it, and the number of its items that belong to
+        a row that goes on in the next chunk. Shape (c, 2).
 
     Raises
     ------
@@ -139,8 +140,8 @@ def chunk_levels(
     Returns
     -------
     numpy.ndarray
-        Chunk c holds the items ``[result[c], result[c + 1])``; the last chunk takes everything left.
-        Length c + 1.
+        Chunk c holds the items ``[result[c], result[c + 1])``; the last chunk takes everything
+        left. Length c + 1.
 
     Raises
     ------
