@@ -1,0 +1,75 @@
+# What a developer does, one target each; every one works in a fresh clone with Python 3.11 or
+# newer, a C compiler and, for Spark, Java 17.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV ?= .venv
+STORE ?=
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+PROTOC := $(VENV)/.protoc
+NATIVE := $(wildcard alance/kernels/*.pyx alance/kernels/*.pxd alance/kernels/*.h)
+PROTO := $(wildcard protos/alance/proto/*.proto)
+
+.PHONY: help install test demo bench lint types protos integration exit-test clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+install: $(INSTALLED) ## make .venv and install alance into it, kernels compiled
+
+test: $(INSTALLED) ## run the tests (about 5 minutes on 2 cores)
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+demo: $(INSTALLED) ## run the main job on a local S3 server, or on STORE=/some/dir
+	$(BIN)/python -m demo $(if $(STORE),--store "$(STORE)")
+
+bench: $(INSTALLED) ## compare speed and requests with pylance
+	$(BIN)/python -m benchmarks
+
+lint: $(INSTALLED) ## ruff and codespell
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/codespell
+
+types: $(INSTALLED) ## mypy --strict
+	$(BIN)/mypy
+
+integration: $(INSTALLED) ## run the tests that need servers, faults or many processes
+	$(BIN)/python -m pytest integration
+
+exit-test: $(INSTALLED) ## end 200 short processes, each with status 0
+	ALANCE_EXIT_PROCESSES=200 $(BIN)/python -m pytest tests/test_clean_exit.py
+
+protos: $(PROTOC) ## regenerate alance/proto from protos/
+	$(BIN)/python -m grpc_tools.protoc -I protos --python_out=. --pyi_out=. $(PROTO)
+
+clean: ## remove everything that git does not know, .venv included
+	git clean -fdXq
+
+$(PROTOC): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --editable '.[protos]'
+	touch $@
+
+# Old objects go first: a changed header alone would not make setuptools compile again.
+$(INSTALLED): pyproject.toml $(NATIVE)
+	for python in "$(PYTHON)" python3.13 python3.12 python3.11; do
+	  if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+	    found="$$python"; break
+	  fi
+	done
+	if [ -z "$${found:-}" ]; then
+	  echo "alance needs Python 3.11 or newer, but $(PYTHON) is" \
+	    "$$("$(PYTHON)" --version 2>&1 | tail -n 1) and none of python3.11 to python3.13" \
+	    "is on the PATH. Install one, or say: make PYTHON=/path/to/python3.11" >&2
+	  exit 1
+	fi
+	[ -x $(BIN)/python ] || "$$found" -m venv $(VENV)
+	rm -f alance/kernels/*.so
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,test,lint]'
+	touch $@
