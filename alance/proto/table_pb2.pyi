@@ -1,0 +1,196 @@
+from alance.proto import file_pb2 as _file_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Manifest(_message.Message):
+    __slots__ = ("fields", "fragments", "version", "schema_metadata", "index_section", "timestamp", "tag", "reader_feature_flags", "writer_feature_flags", "max_fragment_id", "transaction_file", "writer_version", "next_row_id", "data_format", "config", "base_paths", "table_metadata", "branch", "transaction_section_2025", "transaction_section", "max_allocated_field_id")
+    class SchemaMetadataEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: bytes
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    class ConfigEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class TableMetadataEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    FIELDS_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_METADATA_FIELD_NUMBER: _ClassVar[int]
+    INDEX_SECTION_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    READER_FEATURE_FLAGS_FIELD_NUMBER: _ClassVar[int]
+    WRITER_FEATURE_FLAGS_FIELD_NUMBER: _ClassVar[int]
+    MAX_FRAGMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_FILE_FIELD_NUMBER: _ClassVar[int]
+    WRITER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    NEXT_ROW_ID_FIELD_NUMBER: _ClassVar[int]
+    DATA_FORMAT_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    BASE_PATHS_FIELD_NUMBER: _ClassVar[int]
+    TABLE_METADATA_FIELD_NUMBER: _ClassVar[int]
+    BRANCH_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_SECTION_2025_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_SECTION_FIELD_NUMBER: _ClassVar[int]
+    MAX_ALLOCATED_FIELD_ID_FIELD_NUMBER: _ClassVar[int]
+    fields: _containers.RepeatedCompositeFieldContainer[_file_pb2.Field]
+    fragments: _containers.RepeatedCompositeFieldContainer[DataFragment]
+    version: int
+    schema_metadata: _containers.ScalarMap[str, bytes]
+    index_section: int
+    timestamp: _timestamp_pb2.Timestamp
+    tag: str
+    reader_feature_flags: int
+    writer_feature_flags: int
+    max_fragment_id: int
+    transaction_file: str
+    writer_version: WriterVersion
+    next_row_id: int
+    data_format: DataStorageFormat
+    config: _containers.ScalarMap[str, str]
+    base_paths: _containers.RepeatedCompositeFieldContainer[BasePath]
+    table_metadata: _containers.ScalarMap[str, str]
+    branch: str
+    transaction_section_2025: int
+    transaction_section: int
+    max_allocated_field_id: int
+    def __init__(self, fields: _Optional[_Iterable[_Union[_file_pb2.Field, _Mapping]]] = ..., fragments: _Optional[_Iterable[_Union[DataFragment, _Mapping]]] = ..., version: _Optional[int] = ..., schema_metadata: _Optional[_Mapping[str, bytes]] = ..., index_section: _Optional[int] = ..., timestamp: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., tag: _Optional[str] = ..., reader_feature_flags: _Optional[int] = ..., writer_feature_flags: _Optional[int] = ..., max_fragment_id: _Optional[int] = ..., transaction_file: _Optional[str] = ..., writer_version: _Optional[_Union[WriterVersion, _Mapping]] = ..., next_row_id: _Optional[int] = ..., data_format: _Optional[_Union[DataStorageFormat, _Mapping]] = ..., config: _Optional[_Mapping[str, str]] = ..., base_paths: _Optional[_Iterable[_Union[BasePath, _Mapping]]] = ..., table_metadata: _Optional[_Mapping[str, str]] = ..., branch: _Optional[str] = ..., transaction_section_2025: _Optional[int] = ..., transaction_section: _Optional[int] = ..., max_allocated_field_id: _Optional[int] = ...) -> None: ...
+
+class WriterVersion(_message.Message):
+    __slots__ = ("library", "version", "prerelease", "build_metadata")
+    LIBRARY_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    PRERELEASE_FIELD_NUMBER: _ClassVar[int]
+    BUILD_METADATA_FIELD_NUMBER: _ClassVar[int]
+    library: str
+    version: str
+    prerelease: str
+    build_metadata: str
+    def __init__(self, library: _Optional[str] = ..., version: _Optional[str] = ..., prerelease: _Optional[str] = ..., build_metadata: _Optional[str] = ...) -> None: ...
+
+class DataStorageFormat(_message.Message):
+    __slots__ = ("file_format", "version")
+    FILE_FORMAT_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    file_format: str
+    version: str
+    def __init__(self, file_format: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
+
+class BasePath(_message.Message):
+    __slots__ = ("id", "name", "is_dataset_root", "path")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    IS_DATASET_ROOT_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    name: str
+    is_dataset_root: bool
+    path: str
+    def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., is_dataset_root: bool = ..., path: _Optional[str] = ...) -> None: ...
+
+class DataFragment(_message.Message):
+    __slots__ = ("id", "files", "deletion_file", "physical_rows", "inline_row_ids", "inline_last_updated_at_versions", "inline_created_at_versions")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    DELETION_FILE_FIELD_NUMBER: _ClassVar[int]
+    PHYSICAL_ROWS_FIELD_NUMBER: _ClassVar[int]
+    INLINE_ROW_IDS_FIELD_NUMBER: _ClassVar[int]
+    INLINE_LAST_UPDATED_AT_VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    INLINE_CREATED_AT_VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    files: _containers.RepeatedCompositeFieldContainer[DataFile]
+    deletion_file: DeletionFile
+    physical_rows: int
+    inline_row_ids: bytes
+    inline_last_updated_at_versions: bytes
+    inline_created_at_versions: bytes
+    def __init__(self, id: _Optional[int] = ..., files: _Optional[_Iterable[_Union[DataFile, _Mapping]]] = ..., deletion_file: _Optional[_Union[DeletionFile, _Mapping]] = ..., physical_rows: _Optional[int] = ..., inline_row_ids: _Optional[bytes] = ..., inline_last_updated_at_versions: _Optional[bytes] = ..., inline_created_at_versions: _Optional[bytes] = ...) -> None: ...
+
+class DataFile(_message.Message):
+    __slots__ = ("path", "fields", "column_indices", "file_major_version", "file_minor_version", "file_size_bytes", "base_id")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    FIELDS_FIELD_NUMBER: _ClassVar[int]
+    COLUMN_INDICES_FIELD_NUMBER: _ClassVar[int]
+    FILE_MAJOR_VERSION_FIELD_NUMBER: _ClassVar[int]
+    FILE_MINOR_VERSION_FIELD_NUMBER: _ClassVar[int]
+    FILE_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    BASE_ID_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    fields: _containers.RepeatedScalarFieldContainer[int]
+    column_indices: _containers.RepeatedScalarFieldContainer[int]
+    file_major_version: int
+    file_minor_version: int
+    file_size_bytes: int
+    base_id: int
+    def __init__(self, path: _Optional[str] = ..., fields: _Optional[_Iterable[int]] = ..., column_indices: _Optional[_Iterable[int]] = ..., file_major_version: _Optional[int] = ..., file_minor_version: _Optional[int] = ..., file_size_bytes: _Optional[int] = ..., base_id: _Optional[int] = ...) -> None: ...
+
+class DeletionFile(_message.Message):
+    __slots__ = ("file_type", "read_version", "id", "num_deleted_rows", "base_id")
+    class Type(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        ARROW_ARRAY: _ClassVar[DeletionFile.Type]
+        BITMAP: _ClassVar[DeletionFile.Type]
+    ARROW_ARRAY: DeletionFile.Type
+    BITMAP: DeletionFile.Type
+    FILE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    READ_VERSION_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NUM_DELETED_ROWS_FIELD_NUMBER: _ClassVar[int]
+    BASE_ID_FIELD_NUMBER: _ClassVar[int]
+    file_type: DeletionFile.Type
+    read_version: int
+    id: int
+    num_deleted_rows: int
+    base_id: int
+    def __init__(self, file_type: _Optional[_Union[DeletionFile.Type, str]] = ..., read_version: _Optional[int] = ..., id: _Optional[int] = ..., num_deleted_rows: _Optional[int] = ..., base_id: _Optional[int] = ...) -> None: ...
+
+class RowIdSequence(_message.Message):
+    __slots__ = ("segments",)
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    segments: _containers.RepeatedCompositeFieldContainer[U64Segment]
+    def __init__(self, segments: _Optional[_Iterable[_Union[U64Segment, _Mapping]]] = ...) -> None: ...
+
+class U64Segment(_message.Message):
+    __slots__ = ("range",)
+    class Range(_message.Message):
+        __slots__ = ("start", "end")
+        START_FIELD_NUMBER: _ClassVar[int]
+        END_FIELD_NUMBER: _ClassVar[int]
+        start: int
+        end: int
+        def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+    RANGE_FIELD_NUMBER: _ClassVar[int]
+    range: U64Segment.Range
+    def __init__(self, range: _Optional[_Union[U64Segment.Range, _Mapping]] = ...) -> None: ...
+
+class RowDatasetVersionSequence(_message.Message):
+    __slots__ = ("runs",)
+    class Run(_message.Message):
+        __slots__ = ("span", "version")
+        SPAN_FIELD_NUMBER: _ClassVar[int]
+        VERSION_FIELD_NUMBER: _ClassVar[int]
+        span: U64Segment
+        version: int
+        def __init__(self, span: _Optional[_Union[U64Segment, _Mapping]] = ..., version: _Optional[int] = ...) -> None: ...
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    runs: _containers.RepeatedCompositeFieldContainer[RowDatasetVersionSequence.Run]
+    def __init__(self, runs: _Optional[_Iterable[_Union[RowDatasetVersionSequence.Run, _Mapping]]] = ...) -> None: ...
