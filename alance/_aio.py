@@ -1,17 +1,19 @@
-"""Our own concurrency primitives: a byte budget, owned streams, no exception groups."""
+"""Our own concurrency primitives: a byte budget, owned streams and tasks, no exception groups."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import Context
 from typing import Any, TypeVar
 
 import anyio
 import anyio.lowlevel
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-__all__ = ["ByteBudget", "first_error", "open_stream"]
+__all__ = ["ByteBudget", "OwnedTasks", "first_error", "open_stream"]
 
 T = TypeVar("T")
 
@@ -75,6 +77,39 @@ class ByteBudget:
             num_bytes, event = self._waiting.popleft()
             self._held += num_bytes
             event.set()
+
+
+class OwnedTasks:
+    """Tasks whose work several callers share, so that none of their task groups can own it.
+
+    Whoever holds this object owns the tasks: it cancels a task when the last caller has left (see
+    docs/decisions/002-shared-requests.md). Use a task group everywhere else.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def start(
+        self, work: Coroutine[Any, Any, T], on_done: Callable[[asyncio.Task[T]], None]
+    ) -> asyncio.Task[T]:
+        """Run `work` on the running loop, in an empty context; it belongs to no single caller.
+
+        Parameters
+        ----------
+        work
+            Started at the next tick of the loop.
+        on_done
+            Called on the loop with the finished task, also when it was cancelled before it began;
+            must look at its exception.
+        """
+        task = asyncio.get_running_loop().create_task(work, context=Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(on_done)
+        return task
 
 
 @contextmanager

@@ -7,10 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
+from alance.errors import InvalidInputError
+
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["Data", "ObjectInfo", "ObjectStore", "Upload"]
+__all__ = ["UPLOAD_PART_BYTES", "Data", "ObjectInfo", "ObjectStore", "Upload", "buffers_of"]
+
+UPLOAD_PART_BYTES = 8 << 20
+"""An upload of up to this many bytes is one PUT; a longer one is sent in parts of this size."""
 
 Data: TypeAlias = "Buffer | Sequence[Buffer]"
 """One buffer, or several that are stored one after the other."""
@@ -26,7 +31,10 @@ class ObjectInfo:
 
 
 class Upload(Protocol):
-    """One object being written in pieces; it appears whole at `finish` or never."""
+    """One object being written in pieces; it appears whole at `finish` or never.
+
+    The buffers handed to `write` are kept, not copied: they must not change until `finish`.
+    """
 
     async def write(self, data: Data) -> None:
         """Add bytes; may wait until earlier ones have been sent."""
@@ -100,3 +108,22 @@ class ObjectStore(Protocol):
     async def delete(self, path: str) -> None:
         """Remove an object; no error when there is none."""
         ...
+
+
+def buffers_of(data: Data) -> list[memoryview]:
+    """Buffers of `data` as flat views of bytes, without the empty ones; nothing is copied.
+
+    Raises
+    ------
+    InvalidInputError
+        A buffer's bytes do not lie one after the other.
+    """
+    pieces: Sequence[Buffer] = data if isinstance(data, (list, tuple)) else (data,)
+    views = []
+    for piece in pieces:
+        view = memoryview(piece)
+        if not view.c_contiguous:
+            raise InvalidInputError("a buffer to write must be contiguous; copy it first")
+        if view.nbytes:
+            views.append(view.cast("B"))
+    return views

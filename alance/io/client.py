@@ -1,0 +1,233 @@
+"""What the file and table layers talk to: one store, through the session's gate and scheduler."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import anyio
+
+from alance.io.gate import Cost, RequestGate
+from alance.io.opening import open_store, path_in_store
+from alance.io.scheduler import Scheduler
+from alance.io.store import (
+    UPLOAD_PART_BYTES,
+    Data,
+    ObjectInfo,
+    ObjectStore,
+    Upload,
+    buffers_of,
+)
+from alance.io.uri import StorageOptions, StoreConfig, parse_uri
+from alance.limits import Limits
+from alance.receipts import Receipt
+from alance.types import ByteRange
+
+__all__ = ["StoreClient", "StoreClients"]
+
+LIST_PAGE = 1000
+"""Objects that one listing request answers with, at most."""
+
+
+class StoreClient:
+    """An `ObjectStore` of which every request is limited, counted and, for reads, shared.
+
+    Parameters
+    ----------
+    store
+        The store behind it; equal clients over the same store object share their reads.
+    scheduler, gate
+        The session's.
+    """
+
+    def __init__(self, store: ObjectStore, scheduler: Scheduler, gate: RequestGate) -> None:
+        self._store = store
+        self._scheduler = scheduler
+        self._gate = gate
+
+    @property
+    def url(self) -> str:
+        """Scheme and bucket, such as `s3://bucket`."""
+        return self._store.url
+
+    @property
+    def lists_in_order(self) -> bool:
+        """Whether `list` answers in ascending order of path."""
+        return self._store.lists_in_order
+
+    async def get_ranges(
+        self, path: str, ranges: Sequence[ByteRange], *, priority: int = 0
+    ) -> list[memoryview]:
+        """Read byte ranges of one object, planned with all that is asked for in the same tick.
+
+        See `Scheduler.get_ranges` for parameters, results, errors and cost.
+        """
+        return await self._scheduler.get_ranges(self._store, path, ranges, priority=priority)
+
+    async def get_range(self, path: str, start: int, stop: int) -> memoryview:
+        """Bytes [start, stop) of an object, planned as in `get_ranges`."""
+        return (await self.get_ranges(path, (ByteRange(start, stop),)))[0]
+
+    async def get_tail(self, path: str, num_bytes: int) -> tuple[memoryview, int]:
+        """The last `num_bytes` (or all, if it has fewer) and the object's size; one request."""
+        answer = await self._gate.run(
+            partial(self._store.get_tail, path, num_bytes),
+            meter=self._gate.meter("get"),
+            cost=lambda found: Cost(bytes_fetched=found[0].nbytes),
+        )
+        self._gate.count_used(answer[0].nbytes)
+        return answer
+
+    async def head(self, path: str) -> ObjectInfo:
+        """Size and time of an object."""
+        return await self._gate.run(partial(self._store.head, path), meter=self._gate.meter("head"))
+
+    async def list(
+        self, prefix: str, *, start_after: str | None = None, limit: int | None = None
+    ) -> Sequence[ObjectInfo]:
+        """Objects below a folder; one request per page of 1000, one after the other."""
+        return await self._gate.run(
+            partial(self._store.list, prefix, start_after=start_after, limit=limit),
+            meter=self._gate.meter("list"),
+            cost=_cost_of_list,
+        )
+
+    async def put(self, path: str, data: Data) -> None:
+        """Write a whole object, replacing what is there."""
+        views = buffers_of(data)
+        await self._gate.run(
+            partial(self._store.put, path, views),
+            meter=self._gate.meter("put"),
+            cost=_cost_of_put(views),
+        )
+
+    async def put_if_absent(self, path: str, data: Data) -> None:
+        """Write a whole object unless one exists, atomically; see `ObjectStore`."""
+        views = buffers_of(data)
+        await self._gate.run(
+            partial(self._store.put_if_absent, path, views),
+            meter=self._gate.meter("put"),
+            cost=_cost_of_put(views),
+        )
+
+    async def open_upload(self, path: str) -> Upload:
+        """Begin an object that is written in pieces; sends nothing yet."""
+        return _MeteredUpload(await self._store.open_upload(path), self._gate)
+
+    async def delete(self, path: str) -> None:
+        """Remove an object; no error when there is none."""
+        await self._gate.run(partial(self._store.delete, path), meter=self._gate.meter("delete"))
+
+
+class StoreClients:
+    """The stores that one session talks to, each opened once, behind one gate and one scheduler.
+
+    Parameters
+    ----------
+    limits
+        The session's.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._gate = RequestGate(limits)
+        self._scheduler = Scheduler(limits, self._gate)
+        self._opened: dict[tuple[object, ...], tuple[ObjectStore, StoreConfig]] = {}
+
+    @property
+    def total(self) -> Receipt:
+        """What the session sent so far; a request shared by several calls counts once."""
+        return self._gate.total
+
+    def open(
+        self, uri: str | os.PathLike[str], storage_options: StorageOptions = None
+    ) -> tuple[StoreClient, str]:
+        """Client for the store of a URI, and the path in it; sends nothing.
+
+        The same bucket with the same options is the same store, connections and all; `memory://`
+        is one store that lives as long as this object.
+
+        Parameters
+        ----------
+        uri, storage_options
+            See `parse_uri`.
+
+        Raises
+        ------
+        InvalidInputError
+            The URI or an option is wrong, or does not fit the given obstore store.
+        UnsupportedFeatureError
+            The scheme is not known to this version.
+        """
+        config, path = parse_uri(uri, storage_options)
+        if config.key not in self._opened:
+            self._opened[config.key] = (open_store(config), config)
+        store, _ = self._opened[config.key]
+        return self.wrap(store), path_in_store(config, path)
+
+    def wrap(self, store: ObjectStore) -> StoreClient:
+        """Client for a store of the caller's own, in this session's limits and counters."""
+        return StoreClient(store, self._scheduler, self._gate)
+
+
+class _MeteredUpload:
+    """An upload whose requests pass the gate; counts them by the rule of `UPLOAD_PART_BYTES`."""
+
+    def __init__(self, upload: Upload, gate: RequestGate) -> None:
+        self._upload = upload
+        self._gate = gate
+        self._num_bytes = 0
+
+    async def write(self, data: Data) -> None:
+        """Add bytes; may wait until earlier ones have been sent."""
+        views = buffers_of(data)
+        before = self._num_bytes
+        self._num_bytes += sum(view.nbytes for view in views)
+        parts = self._num_bytes // UPLOAD_PART_BYTES - before // UPLOAD_PART_BYTES
+        starts = before <= UPLOAD_PART_BYTES < self._num_bytes
+        if not (parts or starts):
+            await self._upload.write(views)
+            return
+        sent = Cost(
+            bytes_written=parts * UPLOAD_PART_BYTES,
+            requests=parts + starts,
+            rounds=1 + starts,
+        )
+        await self._gate.run(
+            partial(self._upload.write, views),
+            meter=self._gate.meter("multipart"),
+            cost=lambda _: sent,
+        )
+
+    async def finish(self) -> None:
+        """Send the rest and make the object appear."""
+        rest = self._num_bytes % UPLOAD_PART_BYTES
+        multipart = self._num_bytes > UPLOAD_PART_BYTES
+        sent = (
+            Cost(bytes_written=rest, requests=1 + bool(rest), rounds=1 + bool(rest))
+            if multipart
+            else Cost(bytes_written=self._num_bytes)
+        )
+        await self._gate.run(
+            self._upload.finish,
+            meter=self._gate.meter("multipart" if multipart else "put"),
+            cost=lambda _: sent,
+        )
+
+    async def abort(self) -> None:
+        """Forget the object and what was sent of it; not interrupted by cancellation."""
+        with anyio.CancelScope(shield=True):
+            if self._num_bytes > UPLOAD_PART_BYTES:
+                await self._gate.run(self._upload.abort, meter=self._gate.meter("multipart"))
+            else:
+                await self._upload.abort()
+
+
+def _cost_of_list(found: Sequence[ObjectInfo]) -> Cost:
+    pages = max(1, -(-len(found) // LIST_PAGE))
+    return Cost(requests=pages, rounds=pages)
+
+
+def _cost_of_put(views: Sequence[memoryview]) -> Callable[[None], Cost]:
+    sent = Cost(bytes_written=sum(view.nbytes for view in views))
+    return lambda _: sent

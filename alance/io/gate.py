@@ -1,0 +1,132 @@
+"""The one place that every request of a session passes: slots, priorities, counting."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import anyio
+
+from alance.limits import Limits
+from alance.receipts import Receipt, RequestMeter, current_receipts
+
+__all__ = ["Cost", "RequestGate"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What an answered request moved, and what it was made of: see `RequestMeter.close`."""
+
+    bytes_fetched: int = 0
+    bytes_written: int = 0
+    requests: int = 1
+    rounds: int = 1
+
+
+class RequestGate:
+    """Lets at most `Limits.requests_max` requests out at once, the most urgent first.
+
+    Parameters
+    ----------
+    limits
+        Only `requests_max` is used.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._free = limits.requests_max
+        self._waiting: list[tuple[int, int, anyio.Event]] = []
+        self._arrivals = 0
+        self._total = Receipt()
+
+    @property
+    def total(self) -> Receipt:
+        """What the whole session sent; a shared request counts once here."""
+        return self._total
+
+    def count_used(self, num_bytes: int) -> None:
+        """Count bytes that the caller asked for and got."""
+        for one in (self._total, *current_receipts()):
+            one.bytes_used += num_bytes
+
+    def meter(self, kind: str) -> RequestMeter:
+        """Start to count a request in the session and in the caller's receipts."""
+        return RequestMeter(kind, (self._total, *current_receipts()))
+
+    async def run(
+        self,
+        send: Callable[[], Awaitable[T]],
+        *,
+        meter: RequestMeter,
+        cost: Callable[[T], Cost] | None = None,
+        priority: int = 0,
+    ) -> T:
+        """Wait for a slot, then send a request and count it.
+
+        Parameters
+        ----------
+        send
+            Starts the request; called once, when a slot is free.
+        meter
+            From `meter`; closed here in any case.
+        cost
+            Reads the answer's cost; None counts no bytes.
+        priority
+            Lower goes first; equal ones in the order they came.
+
+        Returns
+        -------
+        T
+            The answer of `send`; its errors pass through.
+        """
+        answered, moved = False, Cost()
+        try:
+            await self._acquire(priority)
+            try:
+                meter.sent()
+                answer = await send()
+                answered = True
+                if cost is not None:
+                    moved = cost(answer)
+                return answer
+            except Exception:
+                answered = True
+                raise
+            finally:
+                self._release()
+        finally:
+            meter.close(
+                answered=answered,
+                bytes_fetched=moved.bytes_fetched,
+                bytes_written=moved.bytes_written,
+                requests=moved.requests,
+                rounds=moved.rounds,
+            )
+
+    async def _acquire(self, priority: int) -> None:
+        """Take a slot, or stand in line for one."""
+        if self._free > 0:
+            self._free -= 1
+            return
+        self._arrivals += 1
+        entry = (priority, self._arrivals, anyio.Event())
+        heapq.heappush(self._waiting, entry)
+        try:
+            await entry[2].wait()
+        except BaseException:
+            if entry[2].is_set():
+                self._release()
+            else:
+                self._waiting.remove(entry)
+                heapq.heapify(self._waiting)
+            raise
+
+    def _release(self) -> None:
+        """Hand the slot to the most urgent waiter, or keep it free."""
+        if self._waiting:
+            heapq.heappop(self._waiting)[2].set()
+        else:
+            self._free += 1

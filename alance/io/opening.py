@@ -1,0 +1,122 @@
+"""Makes the store of a URI out of the options that users pass."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from obstore.store import AzureStore, GCSStore, LocalStore, MemoryStore, S3Store
+
+from alance.errors import InvalidInputError
+from alance.io.obstore import AnyStore, ObstoreStore, first_line
+from alance.io.uri import StoreConfig
+
+if TYPE_CHECKING:
+    from obstore.store import RetryConfig
+
+__all__ = ["open_store", "path_in_store"]
+
+RETRIES_MAX = 8
+RETRY_S_MAX = 60
+
+_SCHEME_OF = {
+    S3Store: "s3",
+    GCSStore: "gs",
+    AzureStore: "az",
+    LocalStore: "file",
+    MemoryStore: "memory",
+}
+
+
+def open_store(config: StoreConfig) -> ObstoreStore:
+    """Make the store of a config, or wrap the obstore store given in it; sends nothing.
+
+    Raises
+    ------
+    InvalidInputError
+        An option is unknown or has an unusable value, or the given store is none of obstore's or
+        belongs to another place than the URI.
+    """
+    if config.store is not None:
+        return ObstoreStore(_adopted(config), config.url)
+    if config.scheme == "file":
+        return ObstoreStore(LocalStore(), config.url)
+    if config.scheme == "memory":
+        return ObstoreStore(MemoryStore(), config.url)
+    options = dict(config.options)
+    kind: Any = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}[config.scheme]
+    try:
+        made = kind(
+            config.bucket,
+            retry_config=_retry_config(options),
+            config=options,
+            credential_provider=config.credentials,
+        )
+    except InvalidInputError:
+        raise
+    except Exception as exc:
+        raise InvalidInputError(
+            f"{config.url}: the storage options are not usable: {first_line(exc)}"
+        ) from exc
+    return ObstoreStore(made, config.url)
+
+
+def path_in_store(config: StoreConfig, path: str) -> str:
+    """Path as the store of a config counts it: below its prefix, if it was given with one.
+
+    Raises
+    ------
+    InvalidInputError
+        The path does not lie below the prefix.
+    """
+    prefix = getattr(config.store, "prefix", None)
+    below = str(prefix or "").strip("/")
+    if not below:
+        return path
+    if path != below and not path.startswith(below + "/"):
+        raise InvalidInputError(
+            f"{config.url}/{path} does not lie below the given store's prefix {below!r}"
+        )
+    return path[len(below) + 1 :]
+
+
+def _adopted(config: StoreConfig) -> AnyStore:
+    """Return the obstore store given in a config, after a look at whether it fits."""
+    given = config.store
+    scheme = next((name for kind, name in _SCHEME_OF.items() if isinstance(given, kind)), None)
+    if scheme is None:
+        raise InvalidInputError(
+            "storage_options must be a mapping, an obstore store (S3, GCS, Azure, local or memory)"
+            f" or a credential provider, not {type(given).__name__}"
+        )
+    if scheme != config.scheme:
+        raise InvalidInputError(
+            f"the given store is for {scheme}://, but the URI is for {config.url}"
+        )
+    settings = getattr(given, "config", {})
+    bucket = settings.get("bucket") or settings.get("container_name") or config.bucket
+    if bucket != config.bucket:
+        raise InvalidInputError(
+            f"the given store is for bucket {bucket!r}, but the URI is for {config.url}"
+        )
+    return given  # type: ignore[return-value]
+
+
+def _retry_config(options: dict[str, str]) -> RetryConfig:
+    """Retries of one request, bounded in number and time; takes its options out of `options`."""
+    return {
+        "max_retries": _whole(options, "client_max_retries", RETRIES_MAX),
+        "retry_timeout": timedelta(seconds=_whole(options, "client_retry_timeout", RETRY_S_MAX)),
+        "backoff": {
+            "init_backoff": timedelta(milliseconds=100),
+            "max_backoff": timedelta(seconds=5),
+            "base": 2,
+        },
+    }
+
+
+def _whole(options: dict[str, str], name: str, default: int) -> int:
+    text = options.pop(name, str(default))
+    if not text.isdecimal():
+        raise InvalidInputError(f"storage option {name!r} must be a whole number, not {text!r}")
+    return int(text)

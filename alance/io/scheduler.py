@@ -1,0 +1,318 @@
+"""One scheduler per session: what any task asks for in one tick is planned together."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import sys
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from alance._aio import OwnedTasks
+from alance.errors import AlanceError, InvalidInputError, StoreError
+from alance.io.coalesce import cut, locate, plan_requests
+from alance.io.gate import Cost, RequestGate
+from alance.io.store import ObjectStore
+from alance.limits import Limits
+from alance.receipts import Receipt, RequestMeter, current_receipts
+from alance.types import ByteRange
+
+__all__ = ["Scheduler"]
+
+_Target: TypeAlias = tuple[ObjectStore, str]
+_LEAST_URGENT = sys.maxsize
+
+
+class Scheduler:
+    """Turns the byte ranges that tasks ask for into few requests, shared where they can be.
+
+    Ranges asked for in the same tick of the event loop, by any task, are planned together for each
+    object: the same bytes are fetched once, neighbours are merged, long ranges split. A range that
+    lies within a request already under way waits for that one. A request ends early when every
+    task that waits for it has been cancelled.
+
+    Parameters
+    ----------
+    limits
+        `requests_max`, `request_bytes_max` and `merge_gap_bytes_max` are used.
+    gate
+        Where the session's requests pass.
+
+    Notes
+    -----
+    Belongs to one event loop at a time. A loop that was closed with requests under way leaves
+    nothing behind that a later loop would wait for.
+    """
+
+    def __init__(self, limits: Limits, gate: RequestGate) -> None:
+        self._limits = limits
+        self._gate = gate
+        self._tasks = OwnedTasks()
+        self._batch: _Batch | None = None
+        self._under_way: dict[tuple[int, str], list[_Request]] = {}
+
+    async def get_ranges(
+        self, store: ObjectStore, path: str, ranges: Sequence[ByteRange], *, priority: int = 0
+    ) -> list[memoryview]:
+        """Read byte ranges of one object.
+
+        Parameters
+        ----------
+        store, path
+            The object; requests are shared between callers that pass the same store object.
+        ranges
+            Half-open, in bytes, any order; may repeat and overlap. The caller has checked them
+            against the object's size. Length n.
+        priority
+            Lower goes first when more is planned than may be under way.
+
+        Returns
+        -------
+        list of memoryview
+            n views, in the order of `ranges`: views into the answers, which stay alive as long as
+            one of their views; a copy only for a range longer than `Limits.request_bytes_max`.
+
+        Raises
+        ------
+        InvalidInputError
+            A range is negative or ends before it starts.
+        ObjectNotFoundError, PermissionDeniedError, StoreTimeoutError, StoreError
+            The first request that failed; each caller gets its own exception.
+
+        Notes
+        -----
+        Requests: as few as planned, all started together. Cancellation: safe; others that wait
+        for the same request are not disturbed.
+        """
+        for one in ranges:
+            if not 0 <= one.start <= one.stop:
+                raise InvalidInputError(f"{path}: [{one.start}, {one.stop}) is not a byte range")
+        receipts = (self._gate.total, *current_receipts())
+        if any(one.num_bytes for one in ranges):
+            ask = _Ask((store, path), ranges, priority, receipts)
+            self._add(ask)
+            try:
+                await ask.answered
+            except asyncio.CancelledError:
+                ask.leave()
+                raise
+            views = [ask.view(one) for one in ranges]
+        else:
+            views = [memoryview(b"") for _ in ranges]
+        num_bytes = sum(view.nbytes for view in views)
+        for receipt in receipts:
+            receipt.bytes_used += num_bytes
+        return views
+
+    def _add(self, ask: _Ask) -> None:
+        """Put an ask into the batch of this tick."""
+        loop = asyncio.get_running_loop()
+        if self._batch is None or self._batch.loop is not loop:
+            self._batch = _Batch(loop)
+            loop.call_soon(self._flush, self._batch)
+        self._batch.asks.append(ask)
+
+    def _flush(self, batch: _Batch) -> None:
+        """Plan what was asked for since the last flush and start the requests."""
+        if self._batch is batch:
+            self._batch = None
+        by_object: dict[tuple[int, str], list[_Ask]] = {}
+        for ask in batch.asks:
+            if not ask.answered.done():
+                store, path = ask.target
+                by_object.setdefault((id(store), path), []).append(ask)
+        for key, asks in by_object.items():
+            known = self._under_way.get(key, ())
+            under_way = [one for one in known if one.waiters and one.loop is batch.loop]
+            planned = self._plan(batch.loop, asks, under_way)
+            self._under_way[key] = under_way + planned
+            for request in planned:
+                request.task = self._tasks.start(
+                    self._fetch(request), partial(self._finish, key, request)
+                )
+
+    def _plan(
+        self, loop: asyncio.AbstractEventLoop, asks: list[_Ask], under_way: list[_Request]
+    ) -> list[_Request]:
+        """Requests to start for these asks of one object; each ask is told who answers it."""
+        under_way = sorted(under_way, key=_start)
+        serving: dict[ByteRange, Sequence[_Request]] = {}
+        missing: dict[ByteRange, int] = {}
+        for ask in asks:
+            for one in ask.ranges:
+                if not one.num_bytes or one in serving:
+                    continue
+                if one not in missing:
+                    shared = self._covering(one, under_way)
+                    if shared is not None:
+                        serving[one] = (shared,)
+                        continue
+                missing[one] = min(ask.priority, missing.get(one, ask.priority))
+        extents = plan_requests(
+            missing,
+            gap_bytes_max=self._limits.merge_gap_bytes_max,
+            request_bytes_max=self._limits.request_bytes_max,
+        )
+        planned = [_Request(loop, asks[0].target, extent) for extent in extents]
+        for one, priority in missing.items():
+            serving[one] = planned[locate(one, extents)]
+            for request in serving[one]:
+                request.priority = min(priority, request.priority)
+        for ask in asks:
+            ask.wait_for(serving)
+        return planned
+
+    def _covering(self, one: ByteRange, under_way: Sequence[_Request]) -> _Request | None:
+        """Return the latest-starting request that holds all of a range; `under_way` is sorted."""
+        earliest = one.stop - self._limits.request_bytes_max
+        for place in range(bisect_right(under_way, one.start, key=_start) - 1, -1, -1):
+            request = under_way[place]
+            if request.extent.start < earliest:
+                return None
+            if one.stop <= request.extent.stop:
+                return request
+        return None
+
+    async def _fetch(self, request: _Request) -> memoryview:
+        """Send one planned request."""
+        store, path = request.target
+        start, stop = request.extent.start, request.extent.stop
+        answer = await self._gate.run(
+            partial(store.get_range, path, start, stop),
+            meter=request.meter,
+            cost=_cost_of_answer,
+            priority=request.priority,
+        )
+        if answer.nbytes != stop - start:
+            raise StoreError(
+                f"{store.url}/{path}: asked for bytes [{start}, {stop}), got {answer.nbytes} bytes",
+                path=path,
+            )
+        return answer
+
+    def _finish(
+        self, key: tuple[int, str], request: _Request, task: asyncio.Task[memoryview]
+    ) -> None:
+        """Give the outcome of a request to all who wait for it."""
+        request.meter.close(answered=False)
+        left = [one for one in self._under_way.pop(key, ()) if one is not request]
+        if left:
+            self._under_way[key] = left
+        waiters = tuple(request.waiters)
+        if task.cancelled():
+            for ask in waiters:
+                ask.answered.cancel()
+        elif (error := task.exception()) is not None:
+            for ask in waiters:
+                ask.fail(error)
+        else:
+            request.answer = task.result()
+            for ask in waiters:
+                ask.answer_from(request)
+
+
+class _Batch:
+    """What was asked for in one tick of one loop."""
+
+    __slots__ = ("asks", "loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.asks: list[_Ask] = []
+
+
+class _Request:
+    """A request planned or under way, and who waits for it."""
+
+    __slots__ = ("answer", "extent", "loop", "meter", "priority", "target", "task", "waiters")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, target: _Target, extent: ByteRange) -> None:
+        self.loop = loop
+        self.target = target
+        self.extent = extent
+        self.meter = RequestMeter("get", ())
+        self.priority = _LEAST_URGENT
+        self.waiters: set[_Ask] = set()
+        self.answer = memoryview(b"")
+        self.task: asyncio.Task[memoryview] | None = None
+
+    def drop(self, ask: _Ask) -> None:
+        """Forget a waiter; without waiters the request ends."""
+        self.waiters.discard(ask)
+        if not self.waiters and self.task is not None:
+            self.task.cancel()
+
+
+class _Ask:
+    """The ranges one caller waits for."""
+
+    __slots__ = ("_open", "_serving", "answered", "priority", "ranges", "receipts", "target")
+
+    def __init__(
+        self,
+        target: _Target,
+        ranges: Sequence[ByteRange],
+        priority: int,
+        receipts: Iterable[Receipt],
+    ) -> None:
+        self.target = target
+        self.ranges = ranges
+        self.priority = priority
+        self.receipts = receipts
+        self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._serving: Mapping[ByteRange, Sequence[_Request]] = {}
+        self._open: set[_Request] = set()
+
+    def wait_for(self, serving: Mapping[ByteRange, Sequence[_Request]]) -> None:
+        """Join the requests that hold the ranges."""
+        self._serving = {one: serving[one] for one in self.ranges if one.num_bytes}
+        self._open = {request for requests in self._serving.values() for request in requests}
+        for request in self._open:
+            request.waiters.add(self)
+            request.meter.join(self.receipts)
+
+    def leave(self) -> None:
+        """Stop waiting; requests that only this ask waits for end."""
+        for request in self._open:
+            request.drop(self)
+        self._open = set()
+
+    def answer_from(self, request: _Request) -> None:
+        """Take note that a request was answered; wake the caller after the last."""
+        self._open.discard(request)
+        if not self._open and not self.answered.done():
+            self.answered.set_result(None)
+
+    def fail(self, error: BaseException) -> None:
+        """Wake the caller with its own copy of an error."""
+        if not self.answered.done():
+            self.answered.set_exception(_own_copy(error))
+        self.leave()
+
+    def view(self, one: ByteRange) -> memoryview:
+        """Bytes of a range, once `answered`."""
+        requests = self._serving.get(one, ())
+        if not requests:
+            return memoryview(b"")
+        return cut(one, [r.extent for r in requests], [r.answer for r in requests])
+
+
+def _own_copy(error: BaseException) -> BaseException:
+    """Copy an error of ours: callers add notes and tracebacks to what they catch."""
+    if not isinstance(error, AlanceError):
+        return error
+    mine = copy.copy(error)
+    mine.__cause__ = error.__cause__
+    if hasattr(error, "__notes__"):
+        mine.__notes__ = list(error.__notes__)
+    return mine
+
+
+def _cost_of_answer(answer: memoryview) -> Cost:
+    return Cost(bytes_fetched=answer.nbytes)
+
+
+def _start(request: _Request) -> int:
+    return request.extent.start
