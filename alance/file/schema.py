@@ -179,32 +179,33 @@ class Schema:
         InvalidInputError
             A name that is not in the schema (says which ones are close), or asked for twice.
         """
+        roots: dict[str, list[Node]] = {}
+        for root in self.roots:
+            roots.setdefault(root.field.name, []).append(root)
         wanted: set[tuple[str, ...]] = set()
-        top: dict[str, None] = {}
+        top: dict[str, Node] = {}
         for column in columns:
-            path = self._resolve(column)
+            path = self._resolve(column, roots)
             if path in wanted:
                 raise InvalidInputError(f"column {column!r} is asked for twice")
             wanted.add(path)
-            top[path[0]] = None
-        roots = {root.field.name: root for root in self.roots}
-        fields = [entry for name in top for entry in _pick(roots[name], (name,), wanted)]
+            top[path[0]] = roots[path[0]][0]
+        fields = [entry for name, root in top.items() for entry in _pick(root, (name,), wanted)]
         return Schema(tuple(fields), self.metadata)
 
-    def _resolve(self, column: str) -> tuple[str, ...]:
-        """Path of a dotted name."""
-        names = self.names
-        path = (column,) if column in names else _split(column)
-        nodes, found = self.roots, None
-        for name in path:
-            matches = [node for node in nodes if node.field.name == name]
+    def _resolve(self, column: str, roots: Mapping[str, Sequence[Node]]) -> tuple[str, ...]:
+        """Path of a dotted name; `roots` are the top-level nodes by name."""
+        path = (column,) if column in roots else _split(column)
+        if not path:
+            raise self._unknown(column, 0)
+        matches = roots.get(path[0], ())
+        for i, name in enumerate(path):
+            if i > 0:
+                whole = matches[0].kind in (Nesting.LEAF, Nesting.MAP)
+                below = () if whole else matches[0].children
+                matches = [node for node in below if node.field.name == name]
             if len(matches) != 1:
                 raise self._unknown(column, len(matches))
-            found = matches[0]
-            whole = found.kind in (Nesting.LEAF, Nesting.MAP)
-            nodes = () if whole else found.children
-        if found is None:
-            raise self._unknown(column, 0)
         return path
 
     def _unknown(self, column: str, num_matches: int) -> InvalidInputError:
