@@ -51,7 +51,7 @@ def unravel(
         0; k > 0 when item k - 1 cannot stand where it does (a level that no layer takes, a first
         item that does not start a row, a null or empty list in the middle of a list or followed by
         more of its items); -2 when `layers` is no nesting (no layer, an unknown number, a list
-        inner-most, more levels than 16 bits tell apart) or lists come without `rep`.
+        inner-most, more than 256 layers) or lists come without `rep`.
 
     Raises
     ------
