@@ -1,0 +1,34 @@
+"""Structural encodings: how a page's values, levels and indices are laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from alance.encodings.layout.all_null import AllNullReader
+from alance.encodings.layout.full_zip import FullZipReader
+from alance.encodings.layout.miniblock import MiniBlockReader
+from alance.encodings.layout.page import PageReader
+from alance.encodings.registry import EncodingRegistry
+from alance.encodings.spec import AllNullLayout, FullZipLayout, Layout, MiniBlockLayout
+from alance.types import ByteRange
+
+__all__ = ["open_page"]
+
+
+def open_page(
+    layout: Layout, buffers: Sequence[ByteRange], num_rows: int, registry: EncodingRegistry
+) -> PageReader:
+    """Build the reader of a page of this layout; no I/O.
+
+    Raises
+    ------
+    CorruptFileError
+        Layout, buffers and number of rows contradict one another.
+    """
+    match layout:
+        case MiniBlockLayout():
+            return MiniBlockReader(layout, buffers, num_rows, registry)
+        case FullZipLayout():
+            return FullZipReader(layout, buffers, num_rows, registry)
+        case AllNullLayout():
+            return AllNullReader(layout, buffers, num_rows, registry)

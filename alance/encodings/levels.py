@@ -1,0 +1,105 @@
+"""Repetition and definition levels: what a page's layers mean, and their streams per chunk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from alance.encodings.blocks import Bytes, Chunks, FixedWidthBlock, Levels
+from alance.encodings.compressive.out_of_line_bitpacking import encode_blocks
+from alance.encodings.registry import EncodingRegistry, Stream
+from alance.encodings.rows import expand_ranges
+from alance.encodings.spec import Flat, Layer, Spec
+from alance.errors import CorruptFileError
+
+__all__ = ["Shape", "decode_levels", "encode_levels", "raw_levels", "select_levels"]
+
+LEVEL_BITS = 16
+LayerTuple = tuple[Layer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the layers of a page say about its levels (specification: 2.1, section 3.1)."""
+
+    layers: LayerTuple
+    max_rep: int
+    """List layers; an item with this repetition level starts a row."""
+    max_def: int
+    """Definition levels assigned over all layers."""
+    max_visible: int
+    """Items above this definition level own no leaf slot."""
+
+    @classmethod
+    def of(cls, layers: LayerTuple) -> Shape:
+        """Count levels from the leaf outwards."""
+        max_rep = sum(layer.is_list for layer in layers)
+        max_def = sum(layer.num_levels for layer in layers)
+        first_list = next((i for i, layer in enumerate(layers) if layer.is_list), len(layers))
+        max_visible = sum(layer.num_levels for layer in layers[:first_list])
+        return cls(layers, max_rep, max_def, max_visible)
+
+    @property
+    def layer_numbers(self) -> npt.NDArray[np.uint8]:
+        """Layers as kernels take them, inner-most first."""
+        return np.array(self.layers, np.uint8)
+
+    @property
+    def hides_items(self) -> bool:
+        """Whether some items may own no leaf slot."""
+        return self.max_def > self.max_visible
+
+
+def decode_levels(
+    spec: Spec | None, chunks: Chunks, registry: EncodingRegistry
+) -> npt.NDArray[np.uint16] | None:
+    """Levels of many chunks, one after the other; None where the page has no such stream."""
+    if spec is None:
+        return None
+    block = registry.decode_blocks(spec, chunks)
+    if not isinstance(block, FixedWidthBlock) or block.bits_per_value != LEVEL_BITS:
+        raise CorruptFileError("levels are not 16-bit values")
+    return block.data.view("<u2") if block.data.flags.aligned else _aligned(block.data)
+
+
+def _aligned(data: Bytes) -> npt.NDArray[np.uint16]:
+    return np.frombuffer(data.tobytes(), "<u2")
+
+
+def raw_levels(data: Bytes) -> npt.NDArray[np.uint16] | None:
+    """Levels stored as plain u16 values; None for an empty buffer."""
+    if len(data) == 0:
+        return None
+    if len(data) % 2:
+        raise CorruptFileError(f"a level buffer of {len(data)} bytes holds half a level")
+    return np.frombuffer(data, "<u2")
+
+
+def select_levels(
+    levels: Levels, starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]
+) -> Levels:
+    """Cut levels down to ranges of items."""
+    if len(starts) == 1:
+        cut: slice | npt.NDArray[np.int64] = slice(int(starts[0]), int(stops[0]))
+    else:
+        cut = expand_ranges(starts, stops)
+    rep = None if levels.rep is None else levels.rep[cut]
+    def_ = None if levels.def_ is None else levels.def_[cut]
+    return Levels(rep, def_)
+
+
+def encode_levels(
+    levels: npt.NDArray[np.uint16], boundaries: npt.NDArray[np.int64]
+) -> tuple[Spec, Stream]:
+    """Encode levels chunk by chunk, bitpacked where that is smaller than plain."""
+    counts = np.diff(boundaries)
+    plain = Stream(levels.view(np.uint8), boundaries[:-1] * 2, counts * 2)
+    width = int(levels.max(initial=0)).bit_length()
+    if width == 0:
+        width = 1  # the format has no stream of zero bits for levels
+    spec, packed = encode_blocks(levels.view(np.uint8), counts, LEVEL_BITS, width)
+    if packed.num_bytes < plain.num_bytes:
+        return spec, packed
+    return Flat(LEVEL_BITS), plain

@@ -1,0 +1,248 @@
+"""Arrow to what pages hold: one leaf's values as a data block, its nesting as levels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from alance.encodings.assemble import is_list, variable_bits
+from alance.encodings.blocks import (
+    Bytes,
+    DataBlock,
+    DictionaryBlock,
+    FixedSizeListBlock,
+    FixedWidthBlock,
+    Levels,
+    NullBlock,
+    VariableWidthBlock,
+)
+from alance.encodings.rows import select, take
+from alance.encodings.spec import Layer
+from alance.errors import UnsupportedFeatureError
+from alance.kernels import bytes as byte_kernels
+from alance.kernels import repdef
+
+__all__ = ["Shredded", "leaf_bytes", "prune", "shred"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shredded:
+    """Rows of one leaf: its layers inner-most first, levels, and a value for each visible item."""
+
+    num_rows: int
+    layers: tuple[Layer, ...]
+    levels: Levels
+    values: DataBlock
+
+    @property
+    def num_items(self) -> int:
+        """Items, visible or not."""
+        for stream in (self.levels.rep, self.levels.def_):
+            if stream is not None:
+                return len(stream)
+        return self.num_rows
+
+    @property
+    def has_values(self) -> bool:
+        """Whether any leaf slot holds a value that is not null."""
+        if isinstance(self.values, NullBlock):
+            return False
+        if self.levels.def_ is None:
+            return self.values.num_values > 0
+        return bool((self.levels.def_ == 0).any())
+
+
+def shred(array: pa.Array, path: Sequence[int]) -> Shredded:
+    """Take one leaf out of an array of any nesting.
+
+    Parameters
+    ----------
+    array
+        Rows of a top-level field; may be a slice.
+    path
+        Which child to follow at every struct on the way to the leaf.
+
+    Returns
+    -------
+    Shredded
+        Values are views of `array` where it has no lists.
+    """
+    kinds: list[repdef.LayerSource] = []
+    children = iter(path)
+    node = array
+    while True:
+        if isinstance(node, pa.ExtensionArray):
+            node = node.storage
+        validity = _validity(node)
+        if is_list(node.type):
+            offsets = np.asarray(node.offsets).astype(np.int64)
+            kinds.append((True, len(node), offsets, validity))
+            node = node.values
+        elif pa.types.is_struct(node.type) and node.type.num_fields:
+            kinds.append((False, len(node), None, validity))
+            node = node.field(next(children))
+        else:
+            break
+    if pa.types.is_dictionary(node.type):
+        node = _without_null_items(node)
+        validity = _validity(node)
+    if pa.types.is_null(node.type):
+        validity = np.zeros((len(node) + 7) // 8, np.uint8)
+    kinds.append((False, len(node), None, validity))
+    numbers, rep, def_, positions = repdef.shred(kinds)
+    values = arrow_to_block(node)
+    if positions is not None:
+        values = take(values, positions)
+    else:
+        visible = _num_visible(numbers, rep, def_, len(array))
+        if visible != values.num_values:
+            values = select(values, np.zeros(1, np.int64), np.array([visible], np.int64))
+    layers = tuple(Layer(number) for number in numbers.tolist())
+    return Shredded(len(array), layers, Levels(rep, def_), values)
+
+
+def _num_visible(
+    numbers: Bytes,
+    rep: npt.NDArray[np.uint16] | None,
+    def_: npt.NDArray[np.uint16] | None,
+    num_rows: int,
+) -> int:
+    if def_ is None:
+        return num_rows if rep is None else len(rep)
+    max_visible = 0
+    for number in numbers.tolist():
+        if Layer(number).is_list:
+            break
+        max_visible += Layer(number).num_levels
+    return int(repdef.count_visible(def_, max_visible, np.array([len(def_)], np.int64))[0])
+
+
+def _validity(array: pa.Array) -> Bytes | None:
+    """Validity bitmap from bit 0, or None when all is valid."""
+    if array.null_count == 0 or pa.types.is_null(array.type):
+        return None
+    buffer = array.buffers()[0]
+    if buffer is None:
+        return None
+    return byte_kernels.slice_bits(np.frombuffer(buffer, np.uint8), array.offset, len(array))
+
+
+def _without_null_items(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Move nulls of the dictionary's items into the indices."""
+    items = array.dictionary
+    if items.null_count == 0:
+        return array
+    kept = pc.drop_null(items)
+    new_index = pc.subtract(pc.cumulative_sum(pc.cast(items.is_valid(), pa.int64())), 1)
+    mapped = pc.if_else(items.is_valid(), new_index, pa.scalar(None, pa.int64()))
+    indices = mapped.take(array.indices).cast(array.type.index_type)
+    return pa.DictionaryArray.from_arrays(indices, kept)
+
+
+def arrow_to_block(array: pa.Array) -> DataBlock:
+    """View the values of a leaf array as a data block; null slots hold what they hold."""
+    kind, length = array.type, len(array)
+    if isinstance(array, pa.ExtensionArray):
+        return arrow_to_block(array.storage)
+    if pa.types.is_null(kind) or pa.types.is_struct(kind):
+        return NullBlock(length)
+    if pa.types.is_dictionary(kind):
+        indices = array.indices
+        if indices.null_count:
+            indices = pc.fill_null(indices, 0)
+        codes = arrow_to_block(indices)
+        assert isinstance(codes, FixedWidthBlock)
+        return DictionaryBlock(codes, arrow_to_block(array.dictionary))
+    if pa.types.is_fixed_size_list(kind):
+        items = array.values.slice(array.offset * kind.list_size, length * kind.list_size)
+        return FixedSizeListBlock(kind.list_size, length, _validity(items), arrow_to_block(items))
+    width = variable_bits(kind)
+    if width:
+        return _variable(array, width)
+    if pa.types.is_boolean(kind):
+        if length == 0:
+            return FixedWidthBlock(1, 0, np.empty(0, np.uint8))
+        data = np.frombuffer(array.buffers()[1], np.uint8)
+        return FixedWidthBlock(1, length, byte_kernels.slice_bits(data, array.offset, length))
+    try:
+        bits = kind.bit_width
+    except ValueError:
+        raise UnsupportedFeatureError(f"values of type {kind} cannot be stored", feature=str(kind))
+    if length == 0:
+        return FixedWidthBlock(bits, 0, np.empty(0, np.uint8))
+    start, stop = array.offset * bits // 8, (array.offset + length) * bits // 8
+    return FixedWidthBlock(bits, length, np.frombuffer(array.buffers()[1], np.uint8)[start:stop])
+
+
+def _variable(array: pa.Array, width: int) -> VariableWidthBlock:
+    dtype = np.dtype(f"<i{width // 8}")
+    if len(array) == 0:
+        return VariableWidthBlock(np.zeros(1, dtype), np.empty(0, np.uint8))
+    if array.null_count:
+        array = _empty_nulls(array)
+    _, places, data = array.buffers()
+    offsets = np.frombuffer(places, dtype)[array.offset : array.offset + len(array) + 1]
+    values = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return VariableWidthBlock(offsets, values)
+
+
+def _empty_nulls(array: pa.Array) -> pa.Array:
+    """The format wants null slots of zero length; Arrow allows garbage there."""
+    lengths = pc.binary_length(array)
+    offsets_span = array.buffers()[1]
+    dtype = np.int32 if variable_bits(array.type) == 32 else np.int64
+    offsets = np.frombuffer(offsets_span, dtype)
+    span = int(offsets[array.offset + len(array)]) - int(offsets[array.offset])
+    if (pc.sum(lengths).as_py() or 0) == span:
+        return array
+    return pc.fill_null(array, pa.scalar(b"").cast(array.type))
+
+
+def prune(array: pa.Array, path: Sequence[int]) -> pa.Array:
+    """Drop all struct members that do not lead to one leaf; values are not copied.
+
+    The same leaf is then found by following child 0 at every struct.
+    """
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    kind = array.type
+    if pa.types.is_struct(kind) and kind.num_fields:
+        first, *rest = path
+        child = prune(array.field(first), rest)
+        member = kind.field(first).with_type(child.type)
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays([child], fields=[member], mask=mask)
+    if is_list(kind):
+        items = prune(array.values, path)
+        make = pa.large_list if pa.types.is_large_list(kind) else pa.list_
+        pruned = make(kind.value_field.with_type(items.type))
+        buffers = array.buffers()[:2]
+        return pa.Array.from_buffers(
+            pruned, len(array), buffers, array.null_count, array.offset, [items]
+        )
+    return array
+
+
+def leaf_bytes(array: pa.Array, path: Sequence[int]) -> int:
+    """Bytes that one leaf of an array has in memory, with the validity and offsets around it."""
+    children, node, total = iter(path), array, 0
+    while True:
+        if isinstance(node, pa.ExtensionArray):
+            node = node.storage
+        if is_list(node.type):
+            offsets = node.offsets
+            total += offsets.nbytes + len(node) // 8
+            if len(offsets) == 0:
+                return total
+            start, stop = offsets[0].as_py(), offsets[-1].as_py()
+            node = node.values.slice(start, stop - start)
+        elif pa.types.is_struct(node.type) and node.type.num_fields:
+            total += len(node) // 8
+            node = node.field(next(children))
+        else:
+            return total + int(node.nbytes)

@@ -1,0 +1,124 @@
+"""Columns of a file: which pages hold which rows, and the steps that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from alance.encodings.layout import open_page
+from alance.encodings.layout.page import PageReader
+from alance.encodings.registry import EncodingRegistry
+from alance.encodings.rows import RowRanges
+from alance.encodings.step import Decode, Fetch, Step
+from alance.encodings.wire import parse_page_layout
+from alance.errors import FormatError
+from alance.file.metadata import PageInfo
+from alance.types import ByteRange
+
+__all__ = ["ColumnReader", "run_steps"]
+
+FetchRanges: TypeAlias = Callable[[Sequence[ByteRange]], Awaitable[Sequence[memoryview]]]
+
+ROUNDS_MAX = 8
+"""Fetches that one page may ask for after another; the known layouts need at most two."""
+
+
+class ColumnReader:
+    """One column of a file. Pages are opened at first use and keep their search caches.
+
+    Parameters
+    ----------
+    index
+        Its place in the file.
+    pages
+        From the column's metadata, in row order.
+    registry
+        Encodings that pages may use.
+    """
+
+    def __init__(self, index: int, pages: Sequence[PageInfo], registry: EncodingRegistry) -> None:
+        self.index = index
+        self._pages = tuple(pages)
+        self._opened: dict[int, PageReader] = {}
+        self._registry = registry
+        counts = np.array([page.num_rows for page in pages], np.int64)
+        self._row_starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+
+    @property
+    def num_rows(self) -> int:
+        """Rows over all pages."""
+        return int(self._row_starts[-1])
+
+    @property
+    def num_bytes(self) -> int:
+        """Stored bytes over all pages."""
+        return sum(buffer.num_bytes for page in self._pages for buffer in page.buffers)
+
+    @property
+    def search_bytes(self) -> int:
+        """Bytes that the search caches of its pages hold."""
+        return sum(page.search_bytes for page in self._opened.values())
+
+    def page_bounds(self) -> Sequence[int]:
+        """Row where each page starts, and the end of the last."""
+        return [int(start) for start in self._row_starts]
+
+    def plan(self, rows: RowRanges) -> list[Step]:
+        """First step of every page that holds some of these rows, in row order."""
+        if not len(rows.starts):
+            return []
+        first = int(np.searchsorted(self._row_starts, rows.starts[0], side="right")) - 1
+        last = int(np.searchsorted(self._row_starts, rows.stops[-1] - 1, side="right")) - 1
+        steps = []
+        for number in range(first, last + 1):
+            start, stop = int(self._row_starts[number]), int(self._row_starts[number + 1])
+            inside = rows.within(start, stop)
+            if len(inside.starts):
+                try:
+                    steps.append(self._open(number).plan(inside))
+                except FormatError as exc:
+                    exc.add_note(f"in page {number} of column {self.index}")
+                    raise
+        return steps
+
+    def _open(self, number: int) -> PageReader:
+        page = self._opened.get(number)
+        if page is None:
+            info = self._pages[number]
+            layout = parse_page_layout(info.layout)
+            page = open_page(layout, info.buffers, info.num_rows, self._registry)
+            self._opened[number] = page
+        return page
+
+
+async def run_steps(steps: Sequence[Step], fetch: FetchRanges) -> list[Decode]:
+    """Fetch what the steps ask for, all in the same round, until every page can be decoded.
+
+    Notes
+    -----
+    Rounds: the longest chain of `Fetch` steps among the pages. All ranges of a round go to `fetch`
+    in one call, in the order of the steps.
+    """
+    current = list(steps)
+    for _ in range(ROUNDS_MAX):
+        asking = [i for i, step in enumerate(current) if isinstance(step, Fetch)]
+        if not asking:
+            break
+        ranges: list[ByteRange] = []
+        for i in asking:
+            step = current[i]
+            assert isinstance(step, Fetch)
+            ranges.extend(step.ranges)
+        found = await fetch(ranges)
+        at = 0
+        for i in asking:
+            step = current[i]
+            assert isinstance(step, Fetch)
+            count = len(step.ranges)
+            current[i] = step.then(found[at : at + count])
+            at += count
+    decodes = [step for step in current if isinstance(step, Decode)]
+    assert len(decodes) == len(current), "a page asks for bytes without end"
+    return decodes

@@ -1,0 +1,280 @@
+"""Writing one data file: columns gather rows, pages are cut, encoded in threads and uploaded."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+import anyio
+import pyarrow as pa
+
+from alance._aio import first_error
+from alance.encodings.build import build_pages
+from alance.encodings.layout.page import EncodedPage, PageBuffer
+from alance.encodings.shred import leaf_bytes, prune
+from alance.encodings.wire import build_column_encoding, build_page_layout
+from alance.errors import InvalidInputError
+from alance.file.footer import build_metadata_section, num_padding_bytes
+from alance.file.metadata import (
+    ColumnMetadata,
+    FileDescriptor,
+    PageInfo,
+    build_column_metadata,
+    build_file_descriptor,
+)
+from alance.file.schema import Leaf, Nesting, Schema
+from alance.io.store import ObjectStore, Upload
+from alance.types import ByteRange, FileVersion
+
+__all__ = ["FileWriter", "WrittenFile"]
+
+PAGE_BYTES = 8 * 1024 * 1024
+PENDING_BYTES_MAX = 128 * 1024 * 1024
+"""Rows waiting in all columns; beyond it the fullest columns cut their pages early."""
+ROWS_MAX = 1 << 32
+
+T = TypeVar("T")
+
+
+class RunInThread(Protocol):
+    """How CPU work leaves the event loop."""
+
+    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
+        """Run it and return its result."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """What a manifest must know of a finished file."""
+
+    path: str
+    num_rows: int
+    num_bytes: int
+    field_ids: tuple[int, ...]
+    """Of the leaves, in column order."""
+
+
+@dataclass(slots=True)
+class _Column:
+    """One leaf being written: rows not yet cut into pages, and the pages so far."""
+
+    leaf: Leaf
+    child_path: tuple[int, ...]
+    """Which child to follow at every struct of a whole row."""
+    pending: list[pa.Array] = field(default_factory=list)
+    pending_bytes: int = 0
+    num_rows: int = 0
+    pages: list[_PlacedPage] = field(default_factory=list)
+
+    @property
+    def path(self) -> tuple[int, ...]:
+        """The same for rows pruned to this leaf."""
+        return (0,) * len(self.child_path)
+
+
+@dataclass(slots=True)
+class _PlacedPage:
+    """A page whose data is written and whose search buffers wait for the end of the file."""
+
+    page: EncodedPage
+    priority: int
+    places: list[ByteRange | None]
+
+
+class FileWriter:
+    """Writes record batches to one file; memory is bounded by the pages being cut.
+
+    Parameters
+    ----------
+    store, path
+        Where the file goes; nothing is visible there until `finish`.
+    schema
+        Fields with their ids; batches have its Arrow schema.
+    version
+        2.1.
+    run_in_thread
+        Runs the encoding of one page.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        path: str,
+        schema: Schema,
+        version: FileVersion,
+        run_in_thread: RunInThread,
+    ) -> None:
+        if version is not FileVersion.V2_1:
+            raise InvalidInputError(
+                f"data_storage_version {version.value} cannot be written; use '2.1'"
+            )
+        self.path = path
+        self._store = store
+        self._schema = schema
+        self._version = version
+        self._run_in_thread = run_in_thread
+        self._columns = [_Column(leaf, _child_path(leaf)) for leaf in schema.leaves(version)]
+        self._upload: Upload | None = None
+        self._position = 0
+        self.num_rows = 0
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes written so far, and those of rows that wait."""
+        return self._position + self._pending_bytes
+
+    @property
+    def _pending_bytes(self) -> int:
+        return sum(column.pending_bytes for column in self._columns)
+
+    async def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows. Waits for pages that are due to be encoded and uploaded.
+
+        Parameters
+        ----------
+        batch
+            Columns in the order of the schema; types have been checked by the caller.
+        """
+        if batch.num_rows == 0:
+            return
+        if self.num_rows + batch.num_rows > ROWS_MAX:
+            raise InvalidInputError(f"a file holds at most {ROWS_MAX} rows")
+        self.num_rows += batch.num_rows
+        due: list[tuple[_Column, pa.Array]] = []
+        for column in self._columns:
+            due.extend((column, rows) for rows in _gather(column, batch))
+        if self._pending_bytes > PENDING_BYTES_MAX:
+            due.extend(self._cut_fullest())
+        await self._encode(due)
+
+    def _cut_fullest(self) -> list[tuple[_Column, pa.Array]]:
+        """Cut the columns with most waiting bytes until half the limit is left."""
+        due = []
+        for column in sorted(self._columns, key=lambda c: c.pending_bytes, reverse=True):
+            if self._pending_bytes <= PENDING_BYTES_MAX // 2:
+                break
+            due.append((column, _cut(column)))
+        return due
+
+    async def _encode(self, due: Sequence[tuple[_Column, pa.Array]]) -> None:
+        """Encode pages in threads, a few at a time, and write them in order."""
+        for first in range(0, len(due), 2):
+            pair = due[first : first + 2]
+            built: list[list[EncodedPage]] = [[] for _ in pair]
+
+            async def build(i: int, column: _Column, rows: pa.Array) -> None:
+                built[i] = await self._run_in_thread(lambda: build_pages(rows, column.path))  # noqa: B023
+
+            with first_error():
+                async with anyio.create_task_group() as tg:
+                    for i, (column, rows) in enumerate(pair):
+                        tg.start_soon(build, i, column, rows)
+            for (column, _), pages in zip(pair, built, strict=True):
+                for page in pages:
+                    await self._place(column, page)
+
+    async def _place(self, column: _Column, page: EncodedPage) -> None:
+        """Write a page's data buffers; its search buffers wait."""
+        places: list[ByteRange | None] = []
+        for buffer in page.buffers:
+            places.append(None if buffer.is_search else await self._write(buffer))
+        priority = column.num_rows
+        column.num_rows += page.num_rows
+        kept = tuple(b if b.is_search else PageBuffer((), False) for b in page.buffers)
+        slim = EncodedPage(page.layout, kept, page.num_rows)
+        column.pages.append(_PlacedPage(slim, priority, places))
+
+    async def _write(self, buffer: PageBuffer) -> ByteRange:
+        """Write a buffer at the next multiple of 64."""
+        await self._pad()
+        start = self._position
+        await self._send([part for part in buffer.parts if len(part)])
+        return ByteRange(start, self._position)
+
+    async def _pad(self) -> None:
+        padding = num_padding_bytes(self._position)
+        if padding:
+            await self._send([bytes(padding)])
+
+    async def _send(self, parts: Sequence[object]) -> None:
+        if self._upload is None:
+            self._upload = await self._store.open_upload(self.path)
+        views = [memoryview(part) for part in parts]  # type: ignore[arg-type]
+        await self._upload.write(views)
+        self._position += sum(view.nbytes for view in views)
+
+    async def finish(self) -> WrittenFile:
+        """Write what waits, the search buffers and the metadata; the file appears.
+
+        Notes
+        -----
+        Everything a reader needs before it can locate values lies in one run before the footer.
+        """
+        await self._encode([(column, _cut(column)) for column in self._columns if column.pending])
+        metadata = []
+        for column in self._columns:
+            assert column.num_rows == self.num_rows, "pages and rows of a column differ"
+            pages = [await self._finish_page(placed) for placed in column.pages]
+            metadata.append(ColumnMetadata(build_column_encoding(), tuple(pages)))
+        await self._pad()
+        descriptor = build_file_descriptor(FileDescriptor(self._schema, self.num_rows))
+        start = self._position
+        await self._send([descriptor])
+        section = build_metadata_section(
+            self._position,
+            [build_column_metadata(column) for column in metadata],
+            [ByteRange(start, self._position)],
+            self._version,
+        )
+        await self._send([section])
+        assert self._upload is not None
+        await self._upload.finish()
+        ids = tuple(column.leaf.field_id for column in self._columns)
+        return WrittenFile(self.path, self.num_rows, self._position, ids)
+
+    async def _finish_page(self, placed: _PlacedPage) -> PageInfo:
+        buffers = [
+            place if place is not None else await self._write(buffer)
+            for place, buffer in zip(placed.places, placed.page.buffers, strict=True)
+        ]
+        layout = build_page_layout(placed.page.layout)
+        return PageInfo(placed.page.num_rows, placed.priority, tuple(buffers), layout)
+
+    async def abort(self) -> None:
+        """Forget the file and whatever was uploaded of it."""
+        if self._upload is not None:
+            await self._upload.abort()
+
+
+def _child_path(leaf: Leaf) -> tuple[int, ...]:
+    """Which child to follow at every struct on the way to a leaf."""
+    path = []
+    for parent, child in zip(leaf.nodes, leaf.nodes[1:], strict=False):
+        if parent.kind is Nesting.STRUCT:
+            path.append(parent.children.index(child))
+    return tuple(path)
+
+
+def _gather(column: _Column, batch: pa.RecordBatch) -> list[pa.Array]:
+    """Add a batch's rows to a column; returns the rows of pages that are full."""
+    rows = prune(batch.column(column.leaf.top_level), column.child_path)
+    num_bytes = leaf_bytes(rows, column.path)
+    if column.pending_bytes + num_bytes < PAGE_BYTES:
+        # A copy: a batch that came over IPC keeps all its columns alive while one is held.
+        column.pending.append(pa.concat_arrays([rows, rows.slice(0, 0)]))
+        column.pending_bytes += num_bytes
+        return []
+    full = [_cut(column)] if column.pending else []
+    num_pages = -(-num_bytes // PAGE_BYTES)
+    per_page = -(-len(rows) // num_pages)
+    full.extend(rows.slice(start, per_page) for start in range(0, len(rows), per_page))
+    return full
+
+
+def _cut(column: _Column) -> pa.Array:
+    """Take all waiting rows out of a column."""
+    rows = column.pending[0] if len(column.pending) == 1 else pa.concat_arrays(column.pending)
+    column.pending, column.pending_bytes = [], 0
+    return rows

@@ -1,0 +1,72 @@
+"""A session: limits, caches and encodings, shared by all datasets that are opened with it."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+
+from alance._aio import ByteBudget
+from alance.encodings.compressive import default_registry
+from alance.encodings.registry import EncodingRegistry
+from alance.file.cache import FileCache
+from alance.io.client import StoreClients
+from alance.limits import Limits
+from alance.receipts import Receipt
+
+__all__ = ["Session", "current_session"]
+
+T = TypeVar("T")
+
+
+class Session:
+    """What many calls share: limits, connections, caches, encodings.
+
+    Give one to `open_dataset` or `write_dataset`; without one, all calls on the same event loop
+    share that loop's default session. A session belongs to the event loop that first awaits with it.
+
+    Parameters
+    ----------
+    limits
+        What may be used at once; see `Limits`.
+    registry
+        Encodings that pages may use; None for those of this library.
+    """
+
+    def __init__(
+        self, *, limits: Limits | None = None, registry: EncodingRegistry | None = None
+    ) -> None:
+        self.limits = limits if limits is not None else Limits()
+        self.registry = registry if registry is not None else default_registry()
+        self.clients = StoreClients(self.limits)
+        self.budget = ByteBudget(self.limits.bytes_in_flight_max)
+        self.files = FileCache(self.limits.cache_bytes_max)
+        self.probed_stores: set[str] = set()
+        self._decoders = anyio.CapacityLimiter(self.limits.decoders_max)
+
+    async def run_in_thread(self, work: Callable[[], T]) -> T:
+        """Run CPU work in one of the session's threads; it cannot be cancelled once begun."""
+        return await anyio.to_thread.run_sync(work, limiter=self._decoders)
+
+    def stats(self) -> Receipt:
+        """What the session has sent so far; a request shared by several calls counts once."""
+        return self.clients.total
+
+
+_sessions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Session] = (
+    weakref.WeakKeyDictionary()
+)
+"""The one piece of module state (api.md): it dies with its loop."""
+
+
+def current_session() -> Session:
+    """Return the default session of the running event loop, made at first use."""
+    loop = asyncio.get_running_loop()
+    session = _sessions.get(loop)
+    if session is None:
+        session = _sessions[loop] = Session()
+    return session
