@@ -1,0 +1,199 @@
+"""Write a DataFrame: tasks upload fragments, the driver commits them all in one version."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Literal
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+
+from alance import sync
+from alance.errors import (
+    AlanceError,
+    CommitStateUnknownError,
+    DatasetAlreadyExistsError,
+    DatasetNotFoundError,
+    InvalidInputError,
+)
+from alance.file.schema import Schema, match_append
+from alance.spark.source import absolute_uri, arrow_schema, cast_batch
+from alance.table.wire import build_fragment, parse_fragment
+from alance.types import FileVersion
+
+__all__ = ["Mode", "write"]
+
+Mode = Literal["create", "append", "overwrite"]
+
+RESULT_SCHEMA = "partition int not null, position int not null, fragment binary not null"
+
+
+def write(
+    df: DataFrame,
+    uri: str | PathLike[str],
+    *,
+    mode: Mode = "create",
+    max_rows_per_file: int = 1_048_576,
+    max_bytes_per_file: int | None = None,
+    data_storage_version: str | None = None,
+    storage_options: object = None,
+    transaction_properties: Mapping[str, str] | None = None,
+) -> int:
+    """Write a DataFrame as one new version of a dataset.
+
+    Each task encodes and uploads the fragments of its partition while Spark hands it the rows;
+    the driver then commits all of them at once. Rows keep the order of the DataFrame: by
+    partition, then as they come.
+
+    Parameters
+    ----------
+    df
+        Its schema becomes the dataset's. Timestamps are stored as microseconds in UTC.
+    uri
+        As for `open_dataset`; the driver and all executors must be able to reach it. A path
+        without a scheme must name a directory that they share.
+    mode
+        "create" fails where a dataset exists, "append" creates one where there is none,
+        "overwrite" makes a version with only these rows; older versions stay.
+    max_rows_per_file, max_bytes_per_file
+        A task begins another fragment when its current one reaches either; None: no such bound.
+    data_storage_version
+        File version of a new dataset, "2.1" by default. Appends keep the dataset's own.
+    storage_options
+        As for `open_dataset`. Sent to the tasks inside their code, not part of any plan.
+    transaction_properties
+        Kept with the transaction, for people who read the history.
+
+    Returns
+    -------
+    int
+        The version committed.
+
+    Raises
+    ------
+    DatasetAlreadyExistsError
+        Mode "create" and there is one; before any task runs, or when another writer was first.
+    SchemaMismatchError
+        Mode "append" and the columns do not fit the dataset's; before any task runs.
+    InvalidInputError
+        A column of a type that a dataset cannot hold, named in the message; a bad argument.
+    CommitError
+        All rows are uploaded but the version is not, or not known to be, committed.
+
+    Notes
+    -----
+    Exactly once: only the successful attempt of each task reports its fragments, so retries and
+    speculative execution add no rows, and a failed job commits nothing. A failed attempt removes
+    what it uploaded. Files of an attempt that was killed, or of the other tasks of a failed job,
+    belong to no version; `cleanup_old_versions` removes them. An error in a task reaches the
+    caller as Spark's own exception, with the error of the task in its message.
+
+    Memory: per task, the pages in flight, whatever the partition's size; on the driver, the
+    description of each fragment. Requests on the driver: those of opening and of one commit.
+    """
+    target = absolute_uri(uri)
+    schema = arrow_schema(df.schema)
+    _check_target(schema, target, mode, data_storage_version, storage_options)
+    task = WriteTask(
+        uri=target,
+        schema=schema,
+        mode=mode,
+        max_rows_per_file=max_rows_per_file,
+        max_bytes_per_file=max_bytes_per_file,
+        data_storage_version=data_storage_version,
+        storage_options=storage_options,
+    )
+
+    def write_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None, "runs in a task only"
+        return task.run(batches, partition=context.partitionId())
+
+    rows = df.mapInArrow(write_partition, RESULT_SCHEMA).collect()
+    rows.sort(key=lambda row: (row.partition, row.position))
+    fragments = [parse_fragment(bytes(row.fragment)) for row in rows]
+    try:
+        dataset = sync.commit_fragments(
+            target,
+            fragments,
+            mode=mode,
+            schema=schema,
+            data_storage_version=data_storage_version,
+            storage_options=storage_options,
+            transaction_properties=transaction_properties,
+        )
+    except CommitStateUnknownError:
+        raise  # the version may be there: its files must stay
+    except AlanceError:
+        sync.discard_fragments(target, fragments, storage_options=storage_options)
+        raise
+    return dataset.version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteTask:
+    """What one task needs to know; pickled to the executors."""
+
+    uri: str
+    schema: pa.Schema
+    mode: Mode
+    max_rows_per_file: int
+    max_bytes_per_file: int | None
+    data_storage_version: str | None
+    storage_options: object = field(repr=False)
+
+    def run(
+        self, batches: Iterator[pa.RecordBatch], *, partition: int
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """Upload a partition as fragments and yield their descriptions, one row each."""
+        fragments = sync.write_fragments(
+            (cast_batch(batch, self.schema) for batch in batches if batch.num_rows),
+            self.uri,
+            schema=self.schema,
+            mode=self.mode,
+            max_rows_per_file=self.max_rows_per_file,
+            max_bytes_per_file=self.max_bytes_per_file,
+            data_storage_version=self.data_storage_version,
+            storage_options=self.storage_options,
+        )
+        if not fragments:
+            return
+        try:
+            yield pa.RecordBatch.from_arrays(
+                [
+                    pa.array([partition] * len(fragments), pa.int32()),
+                    pa.array(range(len(fragments)), pa.int32()),
+                    pa.array([build_fragment(fragment) for fragment in fragments], pa.binary()),
+                ],
+                names=["partition", "position", "fragment"],
+            )
+        except BaseException:  # Spark gave the task up after its upload
+            sync.discard_fragments(self.uri, fragments, storage_options=self.storage_options)
+            raise
+
+
+def _check_target(
+    schema: pa.Schema, uri: str, mode: Mode, file_version: str | None, storage_options: object
+) -> None:
+    """Make every check that needs no task."""
+    if mode not in ("create", "append", "overwrite"):
+        raise InvalidInputError(f'mode {mode!r} is unknown; "create", "append" or "overwrite"')
+    stored = Schema.from_arrow(schema)
+    try:
+        dataset = sync.open_dataset(uri, storage_options=storage_options)
+    except DatasetNotFoundError:
+        stored.check_storable(FileVersion.parse(file_version or "stable"))
+        return
+    if mode == "append":
+        match_append(Schema.from_arrow(dataset.schema), schema)
+    elif mode == "create":
+        raise DatasetAlreadyExistsError(
+            f'{uri} has a dataset at version {dataset.version}; write with mode="append" to add '
+            'to it or mode="overwrite" to replace its rows',
+            path=uri,
+        )
+    else:
+        stored.check_storable(FileVersion.parse(file_version or dataset.data_storage_version))

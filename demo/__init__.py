@@ -1,0 +1,1 @@
+"""The main job: Spark writes a year of flights as a Lance dataset; asyncio and Spark read it."""
