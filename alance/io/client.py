@@ -183,7 +183,7 @@ class _MeteredUpload:
         views = buffers_of(data)
         before = self._num_bytes
         self._num_bytes += sum(view.nbytes for view in views)
-        parts = self._num_bytes // UPLOAD_PART_BYTES - before // UPLOAD_PART_BYTES
+        parts = _full_parts(self._num_bytes) - _full_parts(before)
         starts = before <= UPLOAD_PART_BYTES < self._num_bytes
         if not (parts or starts):
             await self._upload.write(views)
@@ -221,6 +221,11 @@ class _MeteredUpload:
                 await self._gate.run(self._upload.abort, meter=self._gate.meter("multipart"))
             else:
                 await self._upload.abort()
+
+
+def _full_parts(num_bytes: int) -> int:
+    """Parts of an upload that are full once this much was written; none while one PUT may do."""
+    return num_bytes // UPLOAD_PART_BYTES if num_bytes > UPLOAD_PART_BYTES else 0
 
 
 def _cost_of_list(found: Sequence[ObjectInfo]) -> Cost:

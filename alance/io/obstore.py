@@ -28,13 +28,14 @@ from alance.io.store import UPLOAD_PART_BYTES, Data, ObjectInfo, Upload, buffers
 if TYPE_CHECKING:
     from obstore import ObjectMeta
 
-__all__ = ["AnyStore", "ObstoreStore", "first_line"]
+__all__ = ["AnyStore", "ObstoreStore", "summary"]
 
 T = TypeVar("T")
 AnyStore: TypeAlias = "AzureStore | GCSStore | LocalStore | MemoryStore | S3Store"
 
 LIST_CHUNK = 1000
 UPLOAD_PARTS_AT_ONCE = 4
+MESSAGE_MAX = 500
 SMALL_BUFFER_BYTES = 256 << 10
 """Neighbouring buffers below this size are joined: one copy costs less than one call."""
 LAST_CALL_S = 30.0
@@ -90,7 +91,7 @@ class ObstoreStore:
             try:
                 return await self._get_suffix(path, num_bytes)
             except StoreError as exc:
-                if "416" not in str(exc):
+                if "416" not in str(exc) and "non-partial" not in str(exc):
                     raise
         size = (await self.head(path)).num_bytes
         return await self.get_range(path, max(0, size - num_bytes), size), size
@@ -309,9 +310,9 @@ def _info(meta: ObjectMeta) -> ObjectInfo:
 def _translate(exc: Exception, url: str, path: str) -> AlanceError:
     """Our exception for one of obstore's; some kinds are only told apart by their text."""
     place, text = f"{url}/{path}", str(exc)
-    message = f"{place}: {first_line(exc)}"
+    message = f"{place}: {summary(exc)}"
     theirs = obstore.exceptions
-    if isinstance(exc, FileNotFoundError):
+    if isinstance(exc, FileNotFoundError) or "NotADirectory" in text:
         return ObjectNotFoundError(f"{place} does not exist", path=path)
     if isinstance(exc, theirs.AlreadyExistsError):
         return AlreadyExistsError(f"{place} already exists", path=path)
@@ -328,6 +329,7 @@ def _translate(exc: Exception, url: str, path: str) -> AlanceError:
     return StoreError(message, path=path)
 
 
-def first_line(exc: Exception) -> str:
-    """What obstore says, without the dump of its error values behind it."""
-    return str(exc).partition("\n")[0]
+def summary(exc: Exception) -> str:
+    """What obstore says, on one line, without the dump of its error values behind it."""
+    said = " ".join(str(exc).partition("\n\nDebug source")[0].split())
+    return said if len(said) <= MESSAGE_MAX else f"{said[:MESSAGE_MAX]}..."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from obstore.store import AzureStore, GCSStore, LocalStore, MemoryStore, S3Store
 
 from alance.errors import InvalidInputError
-from alance.io.obstore import AnyStore, ObstoreStore, first_line
+from alance.io.obstore import AnyStore, ObstoreStore, summary
 from alance.io.uri import StoreConfig
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def open_store(config: StoreConfig) -> ObstoreStore:
         raise
     except Exception as exc:
         raise InvalidInputError(
-            f"{config.url}: the storage options are not usable: {first_line(exc)}"
+            f"{config.url}: the storage options are not usable: {summary(exc)}"
         ) from exc
     return ObstoreStore(made, config.url)
 
