@@ -203,6 +203,8 @@ def _node(entry: Field, children: tuple[Node, ...]) -> Node:
     if len(children[0].children) != 2:
         raise CorruptFileError(f"field {entry.name!r}: the entries of a map are a key and a value")
     key, value = (_storage_field(child) for child in children[0].children)
+    if pa.types.is_null(key.type):
+        raise CorruptFileError(f"field {entry.name!r}: the keys of a map cannot be null")
     return Node(entry, kind, pa.map_(key.with_nullable(False), value), children)
 
 
@@ -234,7 +236,9 @@ def _storage_field(node: Node) -> pa.Field:
     metadata = dict(entry.metadata)
     if entry.extension_name:
         metadata.setdefault(EXTENSION_NAME, entry.extension_name.encode())
-    return pa.field(entry.name, node.data_type, nullable=entry.nullable, metadata=metadata or None)
+    # Arrow refuses to say that a column of nothing but nulls has none.
+    nullable = entry.nullable or pa.types.is_null(node.data_type)
+    return pa.field(entry.name, node.data_type, nullable=nullable, metadata=metadata or None)
 
 
 def node_to_arrow(node: Node, *, extension_types: bool) -> pa.Field:
