@@ -13,7 +13,7 @@ STORE ?=
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PROTOC := $(VENV)/.protoc
-NATIVE := $(wildcard alance/kernels/*.pyx alance/kernels/*.pxd alance/kernels/*.h)
+NATIVE := $(wildcard $(addprefix alance/kernels/*.,pyx pxi pxd h))
 PROTO := $(wildcard protos/alance/proto/*.proto)
 
 .PHONY: help install test demo bench lint types protos integration exit-test clean
@@ -56,9 +56,9 @@ $(PROTOC): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --editable '.[protos]'
 	touch $@
 
-# Old objects go first: a changed header alone would not make setuptools compile again.
+# What was built goes first: a changed header alone would not make setuptools build it again.
 $(INSTALLED): pyproject.toml $(NATIVE)
-	for python in "$(PYTHON)" python3.13 python3.12 python3.11; do
+	@for python in "$(PYTHON)" python3.13 python3.12 python3.11; do
 	  if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
 	    found="$$python"; break
 	  fi
@@ -69,7 +69,8 @@ $(INSTALLED): pyproject.toml $(NATIVE)
 	    "is on the PATH. Install one, or say: make PYTHON=/path/to/python3.11" >&2
 	  exit 1
 	fi
+	echo "Installing alance into $(VENV), with what its tests and Spark need..."
 	[ -x $(BIN)/python ] || "$$found" -m venv $(VENV)
-	rm -f alance/kernels/*.so
+	rm -f alance/kernels/*.so alance/kernels/*.c
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,test,lint]'
 	touch $@
