@@ -10,7 +10,7 @@ from pyspark.sql import types as spark_types
 
 from alance.errors import InvalidInputError
 
-__all__ = ["absolute_uri", "arrow_schema", "cast_batch", "spark_schema"]
+__all__ = ["absolute_uri", "arrow_schema", "cast_batch", "fit_schema", "spark_schema"]
 
 TIME_TYPE = getattr(spark_types, "TimeType", None)  # since Spark 4.1
 
@@ -155,7 +155,7 @@ def _spark_type(kind: pa.DataType, path: str) -> spark_types.DataType:
         return TIME_TYPE()
     if pa.types.is_dictionary(kind):
         return _spark_type(kind.value_type, path)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if _is_list(kind):
         item = _spark_type(kind.value_type, f"{path}.{kind.value_field.name}")
         return spark_types.ArrayType(item, kind.value_field.nullable)
     if pa.types.is_map(kind):
@@ -168,6 +168,54 @@ def _spark_type(kind: pa.DataType, path: str) -> spark_types.DataType:
         f"column {path!r} has the Arrow type {kind}, which Spark does not have; leave it out of "
         "`columns`, or cast it there to a type that Spark has"
     )
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    types = pa.types
+    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+
+
+def fit_schema(schema: pa.Schema, stored: pa.Schema) -> pa.Schema:
+    """Give data for an append the dataset's own types where Spark sees no difference.
+
+    So what `read` yields can be appended again: text as `large_string`, an array as a list of
+    fixed size, a timestamp in another zone or unit. Nullability stays as it is in `schema`.
+
+    Parameters
+    ----------
+    schema
+        Of the data, from `arrow_schema`.
+    stored
+        Of the dataset. Columns that it lacks, or has with another type, stay as they are.
+    """
+    return pa.schema([
+        field.with_type(_fit(field.type, stored.field(field.name).type))
+        if stored.get_field_index(field.name) >= 0
+        else field
+        for field in schema
+    ])
+
+
+def _fit(kind: pa.DataType, stored: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind) and pa.types.is_struct(stored):
+        known = {field.name: field.type for field in stored.fields}
+        return pa.struct([
+            f.with_type(_fit(f.type, known.get(f.name, f.type))) for f in kind.fields
+        ])
+    if _is_list(kind) and _is_list(stored):
+        item = pa.field(
+            stored.value_field.name,
+            _fit(kind.value_type, stored.value_type),
+            nullable=kind.value_field.nullable,
+        )
+        if pa.types.is_fixed_size_list(stored):
+            return pa.list_(item, stored.list_size)
+        return pa.large_list(item) if pa.types.is_large_list(stored) else pa.list_(item)
+    try:
+        alike = _spark_type(kind, "") == _spark_type(stored, "")
+    except InvalidInputError:
+        return kind
+    return stored if alike and not pa.types.is_dictionary(stored) else kind
 
 
 def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -20,7 +20,7 @@ from alance.errors import (
     InvalidInputError,
 )
 from alance.file.schema import Schema, match_append
-from alance.spark.source import absolute_uri, arrow_schema, cast_batch
+from alance.spark.source import absolute_uri, arrow_schema, cast_batch, fit_schema
 from alance.table.wire import build_fragment, parse_fragment
 from alance.types import FileVersion
 
@@ -95,8 +95,9 @@ def write(
     description of each fragment. Requests on the driver: those of opening and of one commit.
     """
     target = absolute_uri(uri)
-    schema = arrow_schema(df.schema)
-    _check_target(schema, target, mode, data_storage_version, storage_options)
+    schema = _target_schema(
+        arrow_schema(df.schema), target, mode, data_storage_version, storage_options
+    )
     task = WriteTask(
         uri=target,
         schema=schema,
@@ -175,19 +176,19 @@ class WriteTask:
             raise
 
 
-def _check_target(
+def _target_schema(
     schema: pa.Schema, uri: str, mode: Mode, file_version: str | None, storage_options: object
-) -> None:
-    """Make every check that needs no task."""
+) -> pa.Schema:
+    """Schema in which the tasks write, after every check that needs no task."""
     if mode not in ("create", "append", "overwrite"):
         raise InvalidInputError(f'mode {mode!r} is unknown; "create", "append" or "overwrite"')
-    stored = Schema.from_arrow(schema)
     try:
         dataset = sync.open_dataset(uri, storage_options=storage_options)
     except DatasetNotFoundError:
-        stored.check_storable(FileVersion.parse(file_version or "stable"))
-        return
+        Schema.from_arrow(schema).check_storable(FileVersion.parse(file_version or "stable"))
+        return schema
     if mode == "append":
+        schema = fit_schema(schema, dataset.schema)
         match_append(Schema.from_arrow(dataset.schema), schema)
     elif mode == "create":
         raise DatasetAlreadyExistsError(
@@ -196,4 +197,6 @@ def _check_target(
             path=uri,
         )
     else:
-        stored.check_storable(FileVersion.parse(file_version or dataset.data_storage_version))
+        version = FileVersion.parse(file_version or dataset.data_storage_version)
+        Schema.from_arrow(schema).check_storable(version)
+    return schema

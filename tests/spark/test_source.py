@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import types as t
 
 from alance.errors import InvalidInputError
-from alance.spark.source import absolute_uri, arrow_schema, cast_batch, spark_schema
+from alance.spark.source import absolute_uri, arrow_schema, cast_batch, fit_schema, spark_schema
 
 SCHEMA = t.StructType([
     t.StructField("flag", t.BooleanType()),
@@ -116,6 +116,52 @@ def test_other_arrow_types_become_those_that_spark_takes(
     cast = cast_batch(batch, wanted)
     assert cast.schema == wanted
     assert cast.column(0).to_pylist() == values
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        pa.large_string(),
+        pa.binary(2),
+        pa.timestamp("ns", tz="Asia/Tokyo"),
+        pa.decimal256(12, 3),
+        pa.list_(pa.field("vector", pa.float32()), 2),
+        pa.large_list(pa.large_string()),
+        pa.struct([("x", pa.large_string()), ("y", pa.list_(pa.duration("ms")))]),
+    ],
+    ids=str,
+)
+def test_appends_take_the_types_of_the_dataset(stored: pa.DataType) -> None:
+    theirs = pa.schema([("other", pa.uint8()), ("c", stored)])
+    mine = arrow_schema(spark_schema(pa.schema([pa.field("c", stored)])))
+    assert mine.field("c").type != stored
+    assert fit_schema(mine, theirs).field("c").type == stored
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        pa.int64(),
+        pa.uint32(),
+        pa.timestamp("us"),
+        pa.list_(pa.int32()),
+        pa.struct([("y", pa.int8())]),
+    ],
+    ids=str,
+)
+def test_types_that_differ_to_spark_are_left_alone(stored: pa.DataType) -> None:
+    mine = pa.schema([
+        ("c", pa.struct([("x", pa.string())])),
+        pa.field("d", pa.int32(), nullable=False),
+    ])
+    assert fit_schema(mine, pa.schema([("c", stored), ("d", stored)])) == mine
+
+
+def test_appended_values_must_fit_the_size_of_a_list() -> None:
+    theirs = pa.schema([("c", pa.list_(pa.float32(), 2))])
+    batch = pa.record_batch([pa.array([[1.0, 2.0], [1.0]], pa.list_(pa.float32()))], names=["c"])
+    with pytest.raises(InvalidInputError, match="column 'c' does not convert"):
+        cast_batch(batch, fit_schema(batch.schema, theirs))
 
 
 def test_cast_between_zones_keeps_the_buffers() -> None:
