@@ -4,8 +4,8 @@ A symbol table is 2312 bytes: a header word (number of symbols, switch, magic), 
 padded to 8 bytes each, directly after them their lengths, then zeros. Code 255 escapes one literal
 byte. Where the switch is off, values are stored as they are.
 
-Value i is `data[offsets[i]:offsets[i + 1]]`; offsets are int32 or int64, n + 1 of them, and need not
-start at 0. The GIL is released.
+Value i is `data[offsets[i]:offsets[i + 1]]`; offsets are int32 or int64, n + 1 of them, and need
+not start at 0. The GIL is released.
 """
 
 from typing import Final, TypeVar
@@ -39,15 +39,20 @@ def decode(
     -------
     tuple
         Offsets of the same type that start at 0, the bytes, and a status: 0, or one of the
-        constants above (all > 0), and then both arrays are empty. `CORRUPT_TABLE`: wrong size,
-        magic or lengths. `CORRUPT_OFFSETS`: they fall, or leave `data`. `CORRUPT_CODES`: a code
-        without symbol, or a value that ends in an escape. `OUTPUT_TOO_LARGE`: int32 offsets cannot
-        express the result.
+        constants above, and then both arrays are empty. `CORRUPT_TABLE` > 0: wrong size, magic or
+        lengths. `CORRUPT_OFFSETS` > 0: they fall, or leave `data`. `CORRUPT_CODES` > 0: a code
+        without symbol, or a value that ends in an escape. `OUTPUT_TOO_LARGE` < 0: int32 offsets
+        cannot express the result.
+
+    Raises
+    ------
+    ValueError
+        `offsets` is empty: there is one entry more than values.
 
     Notes
     -----
-    Memory: the exact size of the result and 8 bytes. Where the switch is off the returned bytes
-    are a view of `data`.
+    Memory: the exact size of the result and 8 bytes, allocated once everything has been checked.
+    Where the switch is off the returned bytes are a view of `data`.
     """
 
 def train(
@@ -66,7 +71,7 @@ def train(
     data
         Their bytes.
     sample_bytes
-        About how many bytes to learn from, in pieces spread evenly over `data`; at least 1.
+        About how many bytes to learn from, in pieces spread evenly over `data`; 1 to 2**24.
     seed
         Moves the pieces. The same arguments give the same table on every machine.
 
@@ -78,7 +83,7 @@ def train(
     Raises
     ------
     ValueError
-        The offsets fall or leave `data`, or `sample_bytes` is below 1.
+        The offsets are empty, fall or leave `data`, or `sample_bytes` is out of range.
     """
 
 def encode(
@@ -104,7 +109,11 @@ def encode(
     Raises
     ------
     ValueError
-        The table is not valid, or the offsets fall or leave `data`.
+        The table is not valid, or the offsets are empty, fall or leave `data`.
     OverflowError
-        The offsets are int32 and the codes take 2 GiB or more.
+        The offsets are int32 and the values have 1 GiB or more: the codes could take 2 GiB.
+
+    Notes
+    -----
+    Memory: 2 bytes per byte of the values for the time of the call.
     """
