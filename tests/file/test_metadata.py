@@ -5,7 +5,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lance.file import LanceFileWriter
 
 from alance.encodings.wire import build_column_encoding, check_column_encoding, parse_page_layout
 from alance.errors import CorruptFileError, FormatError, UnsupportedFeatureError
@@ -24,6 +23,7 @@ from alance.file.metadata import (
 from alance.file.schema import Field, Schema
 from alance.proto import file_pb2 as pb
 from alance.types import ByteRange, FileVersion
+from tests.file.reference import reference_file
 
 LIMIT = 2**50
 TABLE = pa.table({
@@ -31,12 +31,6 @@ TABLE = pa.table({
     "l": pa.array([[1, 2], [], None], pa.list_(pa.float64())),
     "s": pa.array([{"a": "x", "b": None}, None, {"a": "", "b": 1}]),
 })
-
-
-def reference_file(path: Path, version: str, table: pa.Table = TABLE) -> memoryview:
-    with LanceFileWriter(str(path), table.schema, version=version) as writer:
-        writer.write_batch(table)
-    return memoryview(path.read_bytes())
 
 
 def parse(data: bytes, version: FileVersion = FileVersion.V2_1) -> ColumnMetadata:
@@ -81,7 +75,7 @@ class TestReferenceFiles:
         assert section == data[footer.column_metadata_offset :]
 
     def test_leaves_are_the_columns(self, tmp_path: Path) -> None:
-        data = reference_file(tmp_path / "f", "2.1")
+        data = reference_file(tmp_path / "f", "2.1", TABLE)
         footer = parse_footer(data, len(data))
         leaves = Schema.from_arrow(TABLE.schema).leaves(footer.version)
         tables = parse_offset_tables(footer, data)
@@ -93,7 +87,7 @@ class TestReferenceFiles:
             assert len(layout.layers) == len(leaf.nodes)
 
     def test_flipped_bytes(self, tmp_path: Path) -> None:
-        data = reference_file(tmp_path / "f", "2.1")
+        data = reference_file(tmp_path / "f", "2.1", TABLE)
         start = parse_offset_tables(parse_footer(data, len(data)), data).global_buffers[0].start
         survived = 0
         for position in range(start, len(data)):
@@ -105,7 +99,7 @@ class TestReferenceFiles:
         assert 0 < survived < len(data) - start
 
     def test_truncated(self, tmp_path: Path) -> None:
-        data = reference_file(tmp_path / "f", "2.1")
+        data = reference_file(tmp_path / "f", "2.1", TABLE)
         for num_bytes in range(len(data)):
             with pytest.raises(FormatError):
                 read_all(data[:num_bytes])
