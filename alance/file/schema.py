@@ -185,7 +185,7 @@ class Schema:
         wanted: set[tuple[str, ...]] = set()
         top: dict[str, Node] = {}
         for column in columns:
-            path = self._resolve(column, roots)
+            path = self.resolve(column, roots)
             if path in wanted:
                 raise InvalidInputError(f"column {column!r} is asked for twice")
             wanted.add(path)
@@ -193,7 +193,7 @@ class Schema:
         fields = [entry for name, root in top.items() for entry in _pick(root, (name,), wanted)]
         return Schema(tuple(fields), self.metadata)
 
-    def _resolve(self, column: str, roots: Mapping[str, Sequence[Node]]) -> tuple[str, ...]:
+    def resolve(self, column: str, roots: Mapping[str, Sequence[Node]]) -> tuple[str, ...]:
         """Path of a dotted name; `roots` are the top-level nodes by name."""
         path = (column,) if column in roots else _split(column)
         if not path:
@@ -293,10 +293,11 @@ def match_append(schema: Schema, arrow_schema: pa.Schema) -> Schema:
     """
     theirs = Schema.from_arrow(arrow_schema)
     known = {root.field.name: root for root in schema.roots}
+    given = set(theirs.names)
     differences = [
         f"{name}: the data lacks this column, which must not be null"
         for name, root in known.items()
-        if name not in theirs.names and not root.field.nullable
+        if name not in given and not root.field.nullable
     ]
     for root in theirs.roots:
         mine = known.get(root.field.name)
