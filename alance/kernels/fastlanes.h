@@ -90,7 +90,7 @@ FL_INLINE void fl_unpack_rows(const uint8_t *restrict packed, uint8_t *restrict 
     }
 }
 
-/* Read 128 * bits bytes, write 128 * width; 1 <= width <= bits. Higher bits of values are dropped. */
+/* Read 128 * bits bytes, write 128 * width; 1 <= width <= bits. Higher bits are dropped. */
 FL_INLINE void fl_pack_rows(const uint8_t *restrict values, uint8_t *restrict packed, int bits,
                             int width)
 {
@@ -146,7 +146,7 @@ FL_INLINE void fl_pack_any(const uint8_t *values, uint8_t *packed, int bits, int
 }
 
 #ifdef FL_HAS_AVX2
-/* The same code with registers twice as wide: wheels are built for any x86-64, so ask at run time. */
+/* The same with registers twice as wide: wheels are built for any x86-64, so ask at run time. */
 __attribute__((target("avx2"))) static void fl_unpack_avx2(const uint8_t *packed, uint8_t *values,
                                                            int bits, int width)
 {

@@ -3,7 +3,6 @@
 """FSST (Boncz, Neumann, Leis: Fast Random Access String Compression, VLDB 2020)."""
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 import numpy as np
@@ -41,7 +40,7 @@ ctypedef fused offset_t:
     int64_t
 
 
-cdef struct Table:
+cdef struct Table:  # a stored symbol table, checked
     bint switched_on
     int num_symbols
     uint64_t symbols[256]
@@ -107,6 +106,7 @@ cdef check_input(const offset_t[::1] offsets, const uint8_t[::1] data):
 
 
 cdef empty_offsets(const offset_t[::1] like, int64_t length):
+    """An array of the same type."""
     return np.empty(length, dtype=np.int32 if offset_t is int32_t else np.int64)
 
 
@@ -350,17 +350,11 @@ def encode(bytes symbol_table, const offset_t[::1] offsets, const uint8_t[::1] d
     out_offsets = empty_offsets(offsets, offsets.shape[0])
     cdef uint8_t[::1] target = out
     cdef offset_t[::1] offsets_target = out_offsets
-    cdef Encoder *encoder = <Encoder *>malloc(sizeof(Encoder))
-    if encoder == NULL:
-        raise MemoryError
-    try:
-        build_encoder(encoder, symbols)
-        with nogil:
-            size = encode_values(
-                encoder, values, data.shape[0], offsets, &target[0], offsets_target
-            )
-    finally:
-        free(encoder)
+    cdef uint8_t[::1] room = np.empty(sizeof(Encoder), dtype=np.uint8)
+    cdef Encoder *encoder = <Encoder *>&room[0]
+    build_encoder(encoder, symbols)
+    with nogil:
+        size = encode_values(encoder, values, data.shape[0], offsets, &target[0], offsets_target)
     return out_offsets, out[:size].copy()
 
 
@@ -402,9 +396,7 @@ cdef void count_codes(
             at += match.length
 
 
-def train(
-    const offset_t[::1] offsets, const uint8_t[::1] data, *, sample_bytes=16384, seed=0
-):
+def train(const offset_t[::1] offsets, const uint8_t[::1] data, *, sample_bytes=16384, seed=0):
     check_input(offsets, data)
     if not 1 <= sample_bytes <= SAMPLE_BYTES_MAX:
         raise ValueError(f"sample_bytes must be in [1, {SAMPLE_BYTES_MAX}], not {sample_bytes}")
@@ -418,24 +410,18 @@ def train(
     cdef const int64_t[::1] sample_stops = stops
     cdef int64_t[::1] singles_target = singles
     cdef int32_t[:, ::1] pairs_target = pairs
-    cdef Encoder *encoder = <Encoder *>malloc(sizeof(Encoder))
-    if encoder == NULL:
-        raise MemoryError
+    cdef uint8_t[::1] room = np.empty(sizeof(Encoder), dtype=np.uint8)
+    cdef Encoder *encoder = <Encoder *>&room[0]
     literals = [bytes((byte,)) for byte in range(256)]
     symbols = []
-    try:
-        for i in range(TRAINING_ROUNDS):
-            build_encoder(encoder, symbols)
-            singles.fill(0)
-            pairs.fill(0)
-            with nogil:
-                count_codes(
-                    encoder, data, sample_starts, sample_stops, singles_target, pairs_target
-                )
-            if i == TRAINING_ROUNDS - 1:
-                pairs.fill(0)  # the last round only chooses: a new pair would be untried
-            alphabet = [*symbols, *[b""] * (LITERAL - len(symbols)), *literals]
-            symbols = best_symbols(alphabet, singles, pairs)
-    finally:
-        free(encoder)
+    for i in range(TRAINING_ROUNDS):
+        build_encoder(encoder, symbols)
+        singles.fill(0)
+        pairs.fill(0)
+        with nogil:
+            count_codes(encoder, data, sample_starts, sample_stops, singles_target, pairs_target)
+        if i == TRAINING_ROUNDS - 1:
+            pairs.fill(0)  # the last round only chooses: a new pair would be untried
+        alphabet = [*symbols, *[b""] * (LITERAL - len(symbols)), *literals]
+        symbols = best_symbols(alphabet, singles, pairs)
     return build_table(symbols)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +46,7 @@ def build_table(symbols: Sequence[bytes]) -> bytes:
 
 
 def take_sample(
-    offsets: npt.NDArray[Any], sample_bytes: int, seed: int
+    offsets: npt.NDArray[np.int32] | npt.NDArray[np.int64], sample_bytes: int, seed: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Choose pieces spread evenly over the values' bytes, cut where values meet.
 
