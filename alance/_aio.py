@@ -13,7 +13,7 @@ import anyio
 import anyio.lowlevel
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-__all__ = ["ByteBudget", "OwnedTasks", "first_error", "open_stream"]
+__all__ = ["ByteBudget", "OwnedTasks", "first_error", "open_stream", "run_to_end"]
 
 T = TypeVar("T")
 
@@ -93,9 +93,13 @@ class OwnedTasks:
         return len(self._tasks)
 
     def start(
-        self, work: Coroutine[Any, Any, T], on_done: Callable[[asyncio.Task[T]], None]
+        self,
+        work: Coroutine[Any, Any, T],
+        on_done: Callable[[asyncio.Task[T]], None],
+        *,
+        context: Context | None = None,
     ) -> asyncio.Task[T]:
-        """Run `work` on the running loop, in an empty context; it belongs to no single caller.
+        """Run `work` on the running loop.
 
         Parameters
         ----------
@@ -104,8 +108,10 @@ class OwnedTasks:
         on_done
             Called on the loop with the finished task, also when it was cancelled before it began;
             must look at its exception.
+        context
+            Of the one caller that the work is for; None for an empty one, as it belongs to several.
         """
-        task = asyncio.get_running_loop().create_task(work, context=Context())
+        task = asyncio.get_running_loop().create_task(work, context=context or Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(on_done)
@@ -158,3 +164,25 @@ async def open_stream(
                 yield receive
             finally:
                 tg.cancel_scope.cancel()
+
+
+async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Run `work` in a task of its own and wait for its end, whatever cancels the caller.
+
+    For the few steps that must not be left half done. A shielded cancel scope stops only what
+    anyio cancels; `asyncio.timeout` and `Task.cancel` go through it. A cancellation that arrives
+    meanwhile is raised when the work has ended, in place of its result; the work bounds itself.
+    """
+    task = asyncio.get_running_loop().create_task(work)
+    interrupted: asyncio.CancelledError | None = None
+    with anyio.CancelScope(shield=True):
+        while not task.done():
+            try:
+                await asyncio.wait({task})
+            except asyncio.CancelledError as exc:
+                interrupted = exc
+    if interrupted is None:
+        return task.result()
+    if not task.cancelled():
+        task.exception()  # looked at, or asyncio complains
+    raise interrupted

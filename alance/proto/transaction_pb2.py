@@ -26,7 +26,7 @@ from alance.proto import file_pb2 as alance_dot_proto_dot_file__pb2
 from alance.proto import table_pb2 as alance_dot_proto_dot_table__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x61lance/proto/transaction.proto\x12\x18\x61lance.proto.transaction\x1a\x17\x61lance/proto/file.proto\x1a\x18\x61lance/proto/table.proto\"\xfe\x05\n\x0bTransaction\x12\x14\n\x0cread_version\x18\x01 \x01(\x04\x12\x0c\n\x04uuid\x18\x02 \x01(\t\x12\x0b\n\x03tag\x18\x03 \x01(\t\x12`\n\x16transaction_properties\x18\x04 \x03(\x0b\x32@.alance.proto.transaction.Transaction.TransactionPropertiesEntry\x12\x32\n\x06\x61ppend\x18\x64 \x01(\x0b\x32 .alance.proto.transaction.AppendH\x00\x12\x10\n\x06\x64\x65lete\x18\x65 \x01(\x0cH\x00\x12\x38\n\toverwrite\x18\x66 \x01(\x0b\x32#.alance.proto.transaction.OverwriteH\x00\x12\x16\n\x0c\x63reate_index\x18g \x01(\x0cH\x00\x12\x11\n\x07rewrite\x18h \x01(\x0cH\x00\x12\x30\n\x05merge\x18i \x01(\x0b\x32\x1f.alance.proto.transaction.MergeH\x00\x12\x11\n\x07restore\x18j \x01(\x0cH\x00\x12\x1b\n\x11reserve_fragments\x18k \x01(\x0cH\x00\x12\x10\n\x06update\x18l \x01(\x0cH\x00\x12\x34\n\x07project\x18m \x01(\x0b\x32!.alance.proto.transaction.ProjectH\x00\x12?\n\rupdate_config\x18n \x01(\x0b\x32&.alance.proto.transaction.UpdateConfigH\x00\x12\x1a\n\x10\x64\x61ta_replacement\x18o \x01(\x0cH\x00\x12\x1e\n\x14update_mem_wal_state\x18p \x01(\x0cH\x00\x12\x0f\n\x05\x63lone\x18q \x01(\x0cH\x00\x12\x16\n\x0cupdate_bases\x18r \x01(\x0cH\x00\x12\x16\n\x0c\x64\x61ta_overlay\x18s \x01(\x0cH\x00\x1a<\n\x1aTransactionPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0b\n\toperation\"=\n\x06\x41ppend\x12\x33\n\tfragments\x18\x01 \x03(\x0b\x32 .alance.proto.table.DataFragment\"\xbe\x03\n\tOverwrite\x12\x33\n\tfragments\x18\x01 \x03(\x0b\x32 .alance.proto.table.DataFragment\x12(\n\x06schema\x18\x02 \x03(\x0b\x32\x18.alance.proto.file.Field\x12P\n\x0fschema_metadata\x18\x03 \x03(\x0b\x32\x37.alance.proto.transaction.Overwrite.SchemaMetadataEntry\x12Y\n\x14\x63onfig_upsert_values\x18\x04 \x03(\x0b\x32;.alance.proto.transaction.Overwrite.ConfigUpsertValuesEntry\x12\x33\n\rinitial_bases\x18\x05 \x03(\x0b\x32\x1c.alance.proto.table.BasePath\x1a\x35\n\x13SchemaMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\x1a\x39\n\x17\x43onfigUpsertValuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x8a\x02\n\x05Merge\x12\x33\n\tfragments\x18\x01 \x03(\x0b\x32 .alance.proto.table.DataFragment\x12(\n\x06schema\x18\x02 \x03(\x0b\x32\x18.alance.proto.file.Field\x12L\n\x0fschema_metadata\x18\x03 \x03(\x0b\x32\x33.alance.proto.transaction.Merge.SchemaMetadataEntry\x12\x1d\n\x15preserves_nullability\x18\x04 \x01(\x08\x1a\x35\n\x13SchemaMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"R\n\x07Project\x12(\n\x06schema\x18\x01 \x03(\x0b\x32\x18.alance.proto.file.Field\x12\x1d\n\x15preserves_nullability\x18\x02 \x01(\x08\"\x99\x08\n\x0cUpdateConfig\x12O\n\rupsert_values\x18\x01 \x03(\x0b\x32\x38.alance.proto.transaction.UpdateConfig.UpsertValuesEntry\x12\x13\n\x0b\x64\x65lete_keys\x18\x02 \x03(\t\x12S\n\x0fschema_metadata\x18\x03 \x03(\x0b\x32:.alance.proto.transaction.UpdateConfig.SchemaMetadataEntry\x12Q\n\x0e\x66ield_metadata\x18\x04 \x03(\x0b\x32\x39.alance.proto.transaction.UpdateConfig.FieldMetadataEntry\x12;\n\x0e\x63onfig_updates\x18\x06 \x01(\x0b\x32#.alance.proto.transaction.UpdateMap\x12\x43\n\x16table_metadata_updates\x18\x07 \x01(\x0b\x32#.alance.proto.transaction.UpdateMap\x12\x44\n\x17schema_metadata_updates\x18\x08 \x01(\x0b\x32#.alance.proto.transaction.UpdateMap\x12`\n\x16\x66ield_metadata_updates\x18\t \x03(\x0b\x32@.alance.proto.transaction.UpdateConfig.FieldMetadataUpdatesEntry\x1a\x33\n\x11UpsertValuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x35\n\x13SchemaMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1aj\n\x12\x46ieldMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\x43\n\x05value\x18\x02 \x01(\x0b\x32\x34.alance.proto.transaction.UpdateConfig.FieldMetadata:\x02\x38\x01\x1a`\n\x19\x46ieldMetadataUpdatesEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\x32\n\x05value\x18\x02 \x01(\x0b\x32#.alance.proto.transaction.UpdateMap:\x02\x38\x01\x1a\x96\x01\n\rFieldMetadata\x12T\n\x08metadata\x18\x05 \x03(\x0b\x32\x42.alance.proto.transaction.UpdateConfig.FieldMetadata.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x93\x01\n\tUpdateMap\x12\x41\n\x0eupdate_entries\x18\x01 \x03(\x0b\x32).alance.proto.transaction.UpdateMap.Entry\x12\x0f\n\x07replace\x18\x02 \x01(\x08\x1a\x32\n\x05\x45ntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x12\n\x05value\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x08\n\x06_valueb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x61lance/proto/transaction.proto\x12\x18\x61lance.proto.transaction\x1a\x17\x61lance/proto/file.proto\x1a\x18\x61lance/proto/table.proto\"\xfe\x05\n\x0bTransaction\x12\x14\n\x0cread_version\x18\x01 \x01(\x04\x12\x0c\n\x04uuid\x18\x02 \x01(\t\x12\x0b\n\x03tag\x18\x03 \x01(\t\x12`\n\x16transaction_properties\x18\x04 \x03(\x0b\x32@.alance.proto.transaction.Transaction.TransactionPropertiesEntry\x12\x32\n\x06\x61ppend\x18\x64 \x01(\x0b\x32 .alance.proto.transaction.AppendH\x00\x12\x10\n\x06\x64\x65lete\x18\x65 \x01(\x0cH\x00\x12\x38\n\toverwrite\x18\x66 \x01(\x0b\x32#.alance.proto.transaction.OverwriteH\x00\x12\x16\n\x0c\x63reate_index\x18g \x01(\x0cH\x00\x12\x11\n\x07rewrite\x18h \x01(\x0cH\x00\x12\x30\n\x05merge\x18i \x01(\x0b\x32\x1f.alance.proto.transaction.MergeH\x00\x12\x11\n\x07restore\x18j \x01(\x0cH\x00\x12\x1b\n\x11reserve_fragments\x18k \x01(\x0cH\x00\x12\x10\n\x06update\x18l \x01(\x0cH\x00\x12\x34\n\x07project\x18m \x01(\x0b\x32!.alance.proto.transaction.ProjectH\x00\x12?\n\rupdate_config\x18n \x01(\x0b\x32&.alance.proto.transaction.UpdateConfigH\x00\x12\x1a\n\x10\x64\x61ta_replacement\x18o \x01(\x0cH\x00\x12\x1e\n\x14update_mem_wal_state\x18p \x01(\x0cH\x00\x12\x0f\n\x05\x63lone\x18q \x01(\x0cH\x00\x12\x16\n\x0cupdate_bases\x18r \x01(\x0cH\x00\x12\x16\n\x0c\x64\x61ta_overlay\x18s \x01(\x0cH\x00\x1a<\n\x1aTransactionPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0b\n\toperation\"=\n\x06\x41ppend\x12\x33\n\tfragments\x18\x01 \x03(\x0b\x32 .alance.proto.table.DataFragment\"\x89\x03\n\tOverwrite\x12\x33\n\tfragments\x18\x01 \x03(\x0b\x32 .alance.proto.table.DataFragment\x12(\n\x06schema\x18\x02 \x03(\x0b\x32\x18.alance.proto.file.Field\x12P\n\x0fschema_metadata\x18\x03 \x03(\x0b\x32\x37.alance.proto.transaction.Overwrite.SchemaMetadataEntry\x12Y\n\x14\x63onfig_upsert_values\x18\x04 \x03(\x0b\x32;.alance.proto.transaction.Overwrite.ConfigUpsertValuesEntry\x1a\x35\n\x13SchemaMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\x1a\x39\n\x17\x43onfigUpsertValuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x8a\x02\n\x05Merge\x12\x33\n\tfragments\x18\x01 \x03(\x0b\x32 .alance.proto.table.DataFragment\x12(\n\x06schema\x18\x02 \x03(\x0b\x32\x18.alance.proto.file.Field\x12L\n\x0fschema_metadata\x18\x03 \x03(\x0b\x32\x33.alance.proto.transaction.Merge.SchemaMetadataEntry\x12\x1d\n\x15preserves_nullability\x18\x04 \x01(\x08\x1a\x35\n\x13SchemaMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"R\n\x07Project\x12(\n\x06schema\x18\x01 \x03(\x0b\x32\x18.alance.proto.file.Field\x12\x1d\n\x15preserves_nullability\x18\x02 \x01(\x08\"\x99\x08\n\x0cUpdateConfig\x12O\n\rupsert_values\x18\x01 \x03(\x0b\x32\x38.alance.proto.transaction.UpdateConfig.UpsertValuesEntry\x12\x13\n\x0b\x64\x65lete_keys\x18\x02 \x03(\t\x12S\n\x0fschema_metadata\x18\x03 \x03(\x0b\x32:.alance.proto.transaction.UpdateConfig.SchemaMetadataEntry\x12Q\n\x0e\x66ield_metadata\x18\x04 \x03(\x0b\x32\x39.alance.proto.transaction.UpdateConfig.FieldMetadataEntry\x12;\n\x0e\x63onfig_updates\x18\x06 \x01(\x0b\x32#.alance.proto.transaction.UpdateMap\x12\x43\n\x16table_metadata_updates\x18\x07 \x01(\x0b\x32#.alance.proto.transaction.UpdateMap\x12\x44\n\x17schema_metadata_updates\x18\x08 \x01(\x0b\x32#.alance.proto.transaction.UpdateMap\x12`\n\x16\x66ield_metadata_updates\x18\t \x03(\x0b\x32@.alance.proto.transaction.UpdateConfig.FieldMetadataUpdatesEntry\x1a\x33\n\x11UpsertValuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x35\n\x13SchemaMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1aj\n\x12\x46ieldMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\x43\n\x05value\x18\x02 \x01(\x0b\x32\x34.alance.proto.transaction.UpdateConfig.FieldMetadata:\x02\x38\x01\x1a`\n\x19\x46ieldMetadataUpdatesEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\x32\n\x05value\x18\x02 \x01(\x0b\x32#.alance.proto.transaction.UpdateMap:\x02\x38\x01\x1a\x96\x01\n\rFieldMetadata\x12T\n\x08metadata\x18\x05 \x03(\x0b\x32\x42.alance.proto.transaction.UpdateConfig.FieldMetadata.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x93\x01\n\tUpdateMap\x12\x41\n\x0eupdate_entries\x18\x01 \x03(\x0b\x32).alance.proto.transaction.UpdateMap.Entry\x12\x0f\n\x07replace\x18\x02 \x01(\x08\x1a\x32\n\x05\x45ntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x12\n\x05value\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x08\n\x06_valueb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -58,33 +58,33 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_APPEND']._serialized_start=880
   _globals['_APPEND']._serialized_end=941
   _globals['_OVERWRITE']._serialized_start=944
-  _globals['_OVERWRITE']._serialized_end=1390
-  _globals['_OVERWRITE_SCHEMAMETADATAENTRY']._serialized_start=1278
-  _globals['_OVERWRITE_SCHEMAMETADATAENTRY']._serialized_end=1331
-  _globals['_OVERWRITE_CONFIGUPSERTVALUESENTRY']._serialized_start=1333
-  _globals['_OVERWRITE_CONFIGUPSERTVALUESENTRY']._serialized_end=1390
-  _globals['_MERGE']._serialized_start=1393
-  _globals['_MERGE']._serialized_end=1659
-  _globals['_MERGE_SCHEMAMETADATAENTRY']._serialized_start=1278
-  _globals['_MERGE_SCHEMAMETADATAENTRY']._serialized_end=1331
-  _globals['_PROJECT']._serialized_start=1661
-  _globals['_PROJECT']._serialized_end=1743
-  _globals['_UPDATECONFIG']._serialized_start=1746
-  _globals['_UPDATECONFIG']._serialized_end=2795
-  _globals['_UPDATECONFIG_UPSERTVALUESENTRY']._serialized_start=2330
-  _globals['_UPDATECONFIG_UPSERTVALUESENTRY']._serialized_end=2381
-  _globals['_UPDATECONFIG_SCHEMAMETADATAENTRY']._serialized_start=2383
-  _globals['_UPDATECONFIG_SCHEMAMETADATAENTRY']._serialized_end=2436
-  _globals['_UPDATECONFIG_FIELDMETADATAENTRY']._serialized_start=2438
-  _globals['_UPDATECONFIG_FIELDMETADATAENTRY']._serialized_end=2544
-  _globals['_UPDATECONFIG_FIELDMETADATAUPDATESENTRY']._serialized_start=2546
-  _globals['_UPDATECONFIG_FIELDMETADATAUPDATESENTRY']._serialized_end=2642
-  _globals['_UPDATECONFIG_FIELDMETADATA']._serialized_start=2645
-  _globals['_UPDATECONFIG_FIELDMETADATA']._serialized_end=2795
-  _globals['_UPDATECONFIG_FIELDMETADATA_METADATAENTRY']._serialized_start=2748
-  _globals['_UPDATECONFIG_FIELDMETADATA_METADATAENTRY']._serialized_end=2795
-  _globals['_UPDATEMAP']._serialized_start=2798
-  _globals['_UPDATEMAP']._serialized_end=2945
-  _globals['_UPDATEMAP_ENTRY']._serialized_start=2895
-  _globals['_UPDATEMAP_ENTRY']._serialized_end=2945
+  _globals['_OVERWRITE']._serialized_end=1337
+  _globals['_OVERWRITE_SCHEMAMETADATAENTRY']._serialized_start=1225
+  _globals['_OVERWRITE_SCHEMAMETADATAENTRY']._serialized_end=1278
+  _globals['_OVERWRITE_CONFIGUPSERTVALUESENTRY']._serialized_start=1280
+  _globals['_OVERWRITE_CONFIGUPSERTVALUESENTRY']._serialized_end=1337
+  _globals['_MERGE']._serialized_start=1340
+  _globals['_MERGE']._serialized_end=1606
+  _globals['_MERGE_SCHEMAMETADATAENTRY']._serialized_start=1225
+  _globals['_MERGE_SCHEMAMETADATAENTRY']._serialized_end=1278
+  _globals['_PROJECT']._serialized_start=1608
+  _globals['_PROJECT']._serialized_end=1690
+  _globals['_UPDATECONFIG']._serialized_start=1693
+  _globals['_UPDATECONFIG']._serialized_end=2742
+  _globals['_UPDATECONFIG_UPSERTVALUESENTRY']._serialized_start=2277
+  _globals['_UPDATECONFIG_UPSERTVALUESENTRY']._serialized_end=2328
+  _globals['_UPDATECONFIG_SCHEMAMETADATAENTRY']._serialized_start=2330
+  _globals['_UPDATECONFIG_SCHEMAMETADATAENTRY']._serialized_end=2383
+  _globals['_UPDATECONFIG_FIELDMETADATAENTRY']._serialized_start=2385
+  _globals['_UPDATECONFIG_FIELDMETADATAENTRY']._serialized_end=2491
+  _globals['_UPDATECONFIG_FIELDMETADATAUPDATESENTRY']._serialized_start=2493
+  _globals['_UPDATECONFIG_FIELDMETADATAUPDATESENTRY']._serialized_end=2589
+  _globals['_UPDATECONFIG_FIELDMETADATA']._serialized_start=2592
+  _globals['_UPDATECONFIG_FIELDMETADATA']._serialized_end=2742
+  _globals['_UPDATECONFIG_FIELDMETADATA_METADATAENTRY']._serialized_start=2695
+  _globals['_UPDATECONFIG_FIELDMETADATA_METADATAENTRY']._serialized_end=2742
+  _globals['_UPDATEMAP']._serialized_start=2745
+  _globals['_UPDATEMAP']._serialized_end=2892
+  _globals['_UPDATEMAP_ENTRY']._serialized_start=2842
+  _globals['_UPDATEMAP_ENTRY']._serialized_end=2892
 # @@protoc_insertion_point(module_scope)

@@ -65,7 +65,7 @@ class Append(_message.Message):
     def __init__(self, fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ...) -> None: ...
 
 class Overwrite(_message.Message):
-    __slots__ = ("fragments", "schema", "schema_metadata", "config_upsert_values", "initial_bases")
+    __slots__ = ("fragments", "schema", "schema_metadata", "config_upsert_values")
     class SchemaMetadataEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -84,13 +84,11 @@ class Overwrite(_message.Message):
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_METADATA_FIELD_NUMBER: _ClassVar[int]
     CONFIG_UPSERT_VALUES_FIELD_NUMBER: _ClassVar[int]
-    INITIAL_BASES_FIELD_NUMBER: _ClassVar[int]
     fragments: _containers.RepeatedCompositeFieldContainer[_table_pb2.DataFragment]
     schema: _containers.RepeatedCompositeFieldContainer[_file_pb2.Field]
     schema_metadata: _containers.ScalarMap[str, bytes]
     config_upsert_values: _containers.ScalarMap[str, str]
-    initial_bases: _containers.RepeatedCompositeFieldContainer[_table_pb2.BasePath]
-    def __init__(self, fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ..., schema: _Optional[_Iterable[_Union[_file_pb2.Field, _Mapping]]] = ..., schema_metadata: _Optional[_Mapping[str, bytes]] = ..., config_upsert_values: _Optional[_Mapping[str, str]] = ..., initial_bases: _Optional[_Iterable[_Union[_table_pb2.BasePath, _Mapping]]] = ...) -> None: ...
+    def __init__(self, fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ..., schema: _Optional[_Iterable[_Union[_file_pb2.Field, _Mapping]]] = ..., schema_metadata: _Optional[_Mapping[str, bytes]] = ..., config_upsert_values: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Merge(_message.Message):
     __slots__ = ("fragments", "schema", "schema_metadata", "preserves_nullability")

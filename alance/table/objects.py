@@ -1,0 +1,52 @@
+"""Reading small objects whole, when only their names are known."""
+
+from __future__ import annotations
+
+from alance.errors import CorruptFileError
+from alance.io.store import ObjectStore
+
+__all__ = ["TAIL_BYTES", "check_size", "read_object"]
+
+TAIL_BYTES = 64 << 10
+"""First read of an object of unknown size: most are smaller and come whole."""
+
+
+async def read_object(store: ObjectStore, path: str, *, bytes_max: int) -> memoryview:
+    """Read all of an object; one request, two above 64 KiB.
+
+    Parameters
+    ----------
+    store
+        Where it is.
+    path
+        Its key.
+    bytes_max
+        A larger object is not what it should be.
+
+    Raises
+    ------
+    ObjectNotFoundError
+        There is none.
+    CorruptFileError
+        It is empty or too large.
+    """
+    tail, num_bytes = await store.get_tail(path, TAIL_BYTES)
+    check_size(path, num_bytes, bytes_max)
+    if num_bytes <= len(tail):
+        return tail
+    front = await store.get_range(path, 0, num_bytes - len(tail))
+    return memoryview(b"".join((front, tail)))
+
+
+def check_size(path: str, num_bytes: int, bytes_max: int) -> None:
+    """Refuse an object of an impossible size before any of it is read.
+
+    Raises
+    ------
+    CorruptFileError
+        It is empty or too large.
+    """
+    if not 0 < num_bytes <= bytes_max:
+        raise CorruptFileError(
+            f"{path}: expected an object of 1 to {bytes_max} bytes, found {num_bytes}", path=path
+        )
