@@ -262,6 +262,10 @@ class Binder:
             if not argument.value.is_valid:
                 return Literal(pa.scalar(None, result))
         converted = tuple(map(_converted, arguments, types))
+        if function.constants:
+            # A pattern that does not compile is refused now, not with the first batch.
+            nothing = Literal(pa.scalar(None, types[0]))
+            evaluate(Function(name, (nothing, *converted[1:]), result), _ONE_ROW)
         return _folded(Function(name, converted, result))
 
 

@@ -189,6 +189,9 @@ def cast(value: Datum, target: pa.DataType, *, exact: bool = True) -> Datum:
     kinds = (kind_of(value.type), kind_of(target))
     if kinds == (Kind.FLOAT, Kind.INT):
         return pc.cast(pc.trunc(value), target)
+    if kinds == (Kind.DECIMAL, Kind.FLOAT):
+        # Arrow multiplies by a power of ten that no float holds; text is read to the nearest.
+        return pc.cast(pc.cast(value, pa.string()), target)
     if kinds == (Kind.DECIMAL, Kind.DECIMAL) and exact and target.scale < value.type.scale:
         value = pc.round(value, target.scale, round_mode="half_towards_infinity")
     if kinds[0] in {Kind.DATE, Kind.TIMESTAMP} and kinds[1] in {Kind.DATE, Kind.TIMESTAMP}:

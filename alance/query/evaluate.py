@@ -36,7 +36,10 @@ from alance.query.expression import (
 )
 from alance.query.functions import FUNCTIONS
 
-__all__ = ["evaluate", "filter_mask"]
+__all__ = ["ARROW_ERRORS", "evaluate", "filter_mask"]
+
+ARROW_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError)
+"""What pyarrow raises for values it cannot compute with; not for lack of memory."""
 
 
 def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array:
@@ -62,7 +65,7 @@ def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array:
     """
     try:
         value = _compute(expression, batch)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
+    except ARROW_ERRORS as exc:
         reason = str(exc).partition("\n")[0]
         raise InvalidInputError(f"{_shortened(expression)} cannot be computed: {reason}") from exc
     if not isinstance(value, pa.Scalar):

@@ -130,8 +130,12 @@ class Literal(Expression):
             return "null"
         if pa.types.is_string(self.type) or pa.types.is_large_string(self.type):
             return "'" + str(self.value).replace("'", "''") + "'"
-        if pa.types.is_temporal(self.type):
-            return f"'{self.value}'"
+        if pa.types.is_date(self.type) or pa.types.is_time(self.type):
+            return f"'{self.value.cast(pa.string())}'"
+        if pa.types.is_timestamp(self.type):
+            # Arrow's text, in UTC: it has no limit on the year, and needs no zone's rules.
+            naive = self.value.cast(pa.timestamp(self.type.unit))
+            return f"'{naive.cast(pa.string())}{'Z' if self.type.tz else ''}'"
         if pa.types.is_binary(self.type) or pa.types.is_large_binary(self.type):
             return f"X'{self.value.as_py().hex()}'"
         return str(self.value).lower() if pa.types.is_boolean(self.type) else str(self.value)

@@ -112,13 +112,15 @@ def _nullif(left: Datum, right: Datum) -> Datum:
     return pc.if_else(equal, pa.scalar(None, left.type), left)
 
 
+def _join(*values: Datum) -> Datum:
+    """Join strings; null where one is."""
+    return pc.binary_join_element_wise(*values, pa.scalar("", values[0].type))
+
+
 def _concat(*values: Datum) -> Datum:
     """Join strings, a null as the empty one."""
-    return pc.binary_join_element_wise(*values, _empty(values[0]), null_handling="skip")
-
-
-def _empty(like: Datum) -> pa.Scalar:
-    return pa.scalar("", like.type)
+    # Not null_handling="skip": beside a null scalar, Arrow leaves out whole rows.
+    return _join(*(pc.fill_null(value, "") for value in values))
 
 
 def _constant(run: Callable[..., Datum]) -> Callable[[Datum, Datum], Datum]:
@@ -135,9 +137,7 @@ _MATCH = ScalarFunction(
 )
 
 FUNCTIONS: Mapping[str, ScalarFunction] = MappingProxyType({
-    "||": ScalarFunction(
-        (2, 2), "strings", _same_string, lambda a, b: pc.binary_join_element_wise(a, b, _empty(a))
-    ),
+    "||": ScalarFunction((2, 2), "strings", _same_string, _join),
     "abs": ScalarFunction((1, 1), "a number", _number, pc.abs_checked),
     "btrim": _TRIM,
     "ceil": ScalarFunction((1, 1), "a number", _rounded, pc.ceil),

@@ -85,7 +85,7 @@ def _not_one(what: str, name: str, matches: Sequence[str], known: Sequence[str])
     if matches:
         return f"{what} {name!r} is ambiguous: it may be any of {list(matches)}; quote it with `"
     folded = {candidate.lower(): candidate for candidate in known}
-    close = [folded[match] for match in get_close_matches(name.lower(), folded, n=3)]
+    close = [folded[match] for match in get_close_matches(name.lower(), folded, n=3, cutoff=0.7)]
     hint = f"did you mean {' or '.join(map(repr, close))}?" if close else ""
     if not hint:
         more = ", ..." if len(known) > 20 else ""

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from alance.errors import InvalidInputError
 from alance.query.bind import Binder
+from alance.query.evaluate import ARROW_ERRORS
 from alance.query.expression import Expression
 from alance.query.syntax import parse, shown
 from alance.query.types import Kind, kind_of
@@ -80,3 +81,7 @@ def _bind(sql: str, schema: pa.Schema, *, literals_adapt: bool) -> Expression:
         raise InvalidInputError(
             f"SQL expression {shown(sql)} is nested too deep to parse here; simplify it"
         ) from None
+    except ARROW_ERRORS as exc:
+        raise InvalidInputError(
+            f"a constant of SQL expression {shown(sql)} cannot be used: {exc}"
+        ) from exc
