@@ -85,7 +85,8 @@ def parse_chunk_headers(
 ):
     """Locate the streams of mini-block chunks."""
     cdef int64_t num_chunks = offsets.shape[0]
-    cdef int64_t i, s, position, size, field, width, status = 0
+    cdef int64_t i, s, position, size, field, width
+    cdef int64_t outside = 0, torn = 0
     cdef const uint8_t *chunk
     same_length("sizes", sizes.shape[0], num_chunks)
     one_of("size_bytes", size_bytes, 2, 4)
@@ -95,7 +96,7 @@ def parse_chunk_headers(
     cdef int64_t header = padded(2 + 2 * level_streams + size_bytes * value_streams)
     for i in range(num_chunks):
         if not inside(offsets[i], sizes[i], data.shape[0]) or sizes[i] < header:
-            num_chunks, status = 0, i + 1  # before memory is taken for chunks that cannot be
+            num_chunks, outside = i, i + 1  # before memory is taken for chunks that cannot be
             break
     num_levels = np.empty(num_chunks, np.int64)
     stream_offsets = np.empty((num_streams, num_chunks), np.int64)
@@ -114,14 +115,14 @@ def parse_chunk_headers(
                 size = <int64_t>load(chunk + field, width)
                 field += width
                 if not inside(position, size, sizes[i]):
-                    status = i + 1
+                    torn = i + 1
                     break
                 offsets_out[s, i] = offsets[i] + position
                 sizes_out[s, i] = size
                 position = padded(position + size)
-            if status:
+            if torn:
                 break
-    return num_levels, stream_offsets, stream_sizes, status
+    return num_levels, stream_offsets, stream_sizes, torn or outside
 
 
 cdef int measure_stream(

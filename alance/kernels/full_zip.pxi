@@ -95,7 +95,9 @@ cdef int64_t count_items(
     cdef const uint8_t *end
     cdef Item item
     for i in range(starts.shape[0]):
-        if stops[i] < 0 or not inside(starts[i], stops[i] - starts[i], data.shape[0]):
+        if starts[i] < 0 or stops[i] < 0:
+            return i + 1
+        if not inside(starts[i], stops[i] - starts[i], data.shape[0]):
             return i + 1
         num_items[i] = 0
         if constant and shape.bits_def % 8 == 0:  # no item can be wrong: no need to look at them

@@ -40,10 +40,18 @@ cdef inline void add_hidden(Walk *walk, uint16_t rep, uint16_t code) noexcept no
     walk.num_items += 1
 
 
+cdef inline void mark_nulls(uint16_t *codes, uint8_t bits, int n, uint16_t code) noexcept nogil:
+    """Write `code` where the bit is 0; without a branch, since nulls follow no pattern."""
+    cdef int i
+    for i in range(n):
+        codes[i] ^= (codes[i] ^ code) & <uint16_t>(((bits >> i) & 1) - 1)
+
+
 cdef void write_codes(const Walk *walk, int64_t start, int64_t stop, uint16_t *codes) noexcept nogil:
     """Write the codes of leaf slots: the outer-most null layer of group 0, or 0."""
     cdef int i
     cdef int64_t slot
+    cdef uint8_t bits
     cdef const Source *layer
     memset(codes, 0, (stop - start) * sizeof(uint16_t))
     for i in range(walk.num_layers - 1, walk.first_of_group[0] - 1, -1):
@@ -52,11 +60,13 @@ cdef void write_codes(const Walk *walk, int64_t start, int64_t stop, uint16_t *c
             continue
         slot = start
         while slot < stop:
-            if slot & 7 == 0 and layer.validity[slot >> 3] == 0xFF:
+            bits = layer.validity[slot >> 3]
+            if slot & 7 == 0 and slot + 8 <= stop:
+                if bits != 0xFF:
+                    mark_nulls(codes + (slot - start), bits, 8, layer.code)
                 slot += 8
                 continue
-            if is_null(layer, slot):
-                codes[slot - start] = layer.code
+            mark_nulls(codes + (slot - start), bits >> (slot & 7), 1, layer.code)
             slot += 1
 
 
