@@ -111,7 +111,9 @@ cdef int64_t first_above(const uint16_t *levels, int64_t n, int64_t limit) noexc
     return -1
 
 
-cdef inline bint is_slot(uint16_t rep, uint16_t def_, uint16_t group, uint16_t ceiling) noexcept nogil:
+cdef inline bint is_slot(
+    uint16_t rep, uint16_t def_, uint16_t group, uint16_t ceiling
+) noexcept nogil:
     return (rep >= group) & (def_ <= ceiling)
 
 

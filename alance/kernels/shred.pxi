@@ -1,8 +1,9 @@
 """Part of repdef.pyx: Arrow validity and offsets to levels.
 
-A walk from the rows inwards first counts the items, then writes them. While writing, the definition
-level of an item is a *code*, the same for every page: with layer i counted from the leaf, 2 i + 1 for
-null and 2 i + 2 for empty. The codes that occur choose the layers, and become levels by their rank.
+A walk from the rows inwards first counts the items, then writes them. While writing, the
+definition level of an item is a *code*, the same for every page: with layer i counted from the
+leaf, 2 i + 1 for null and 2 i + 2 for empty. The codes that occur choose the layers, and become
+levels by their rank.
 """
 
 
@@ -47,7 +48,9 @@ cdef inline void mark_nulls(uint16_t *codes, uint8_t bits, int n, uint16_t code)
         codes[i] ^= (codes[i] ^ code) & <uint16_t>(((bits >> i) & 1) - 1)
 
 
-cdef void write_codes(const Walk *walk, int64_t start, int64_t stop, uint16_t *codes) noexcept nogil:
+cdef void write_codes(
+    const Walk *walk, int64_t start, int64_t stop, uint16_t *codes
+) noexcept nogil:
     """Write the codes of leaf slots: the outer-most null layer of group 0, or 0."""
     cdef int i
     cdef int64_t slot
