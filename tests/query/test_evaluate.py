@@ -7,6 +7,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -217,7 +218,7 @@ def test_first_row(sql: str, expected: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("data_type", "values", "sql"),
     [
-        (pa.float16(), [1.5, None, 3.0], "x = 1.5"),
+        (pa.float16(), [np.float16(1.5), None, np.float16(3.0)], "x = 1.5"),
         (pa.binary(1), [b"a", None, b"b"], "x = X'61'"),
         (pa.binary_view(), [b"a", None, b"b"], "x = X'61'"),
         (pa.string_view(), ["a", None, "b"], "x like 'a%'"),
