@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import anyio.lowlevel
 
-from alance.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
+from alance.errors import AlreadyExistsError, ObjectNotFoundError, StoreError
 from alance.io.store import Data, ObjectInfo, Upload, buffers_of
 
 __all__ = ["Hook", "Moment", "Request", "SimulatedStore"]
@@ -49,7 +49,7 @@ Hook: TypeAlias = Callable[[Request, Moment], Awaitable[None]]
 class SimulatedStore:
     """Objects in a dictionary behind the `ObjectStore` protocol.
 
-    Nothing in it depends on time or chance: objects age by one second with each write. Every
+    Nothing in it depends on time or chance: its clock ticks one second with each write. Every
     request is a point where the caller may be cancelled, before and after its effect.
 
     Parameters
@@ -60,6 +60,8 @@ class SimulatedStore:
         Whether listings are sorted; if not they come in reverse.
     honours_condition
         Whether `put_if_absent` refuses to replace; False is a store that ignores the condition.
+    start
+        What its clock shows at first.
 
     Attributes
     ----------
@@ -75,6 +77,7 @@ class SimulatedStore:
         hook: Hook | None = None,
         lists_in_order: bool = True,
         honours_condition: bool = True,
+        start: datetime = datetime(2020, 1, 1, tzinfo=UTC),
     ) -> None:
         self.hook = hook
         self.objects: dict[str, bytes] = {}
@@ -82,7 +85,7 @@ class SimulatedStore:
         self._lists_in_order = lists_in_order
         self._honours_condition = honours_condition
         self._modified: dict[str, datetime] = {}
-        self._clock = datetime(2020, 1, 1, tzinfo=UTC)
+        self._clock = start
 
     @property
     def url(self) -> str:
@@ -94,12 +97,16 @@ class SimulatedStore:
         """As asked for at construction."""
         return self._lists_in_order
 
+    def preload(self, path: str, data: bytes) -> None:
+        """Place an object without a request."""
+        self._write(path, data)
+
     async def get_range(self, path: str, start: int, stop: int) -> memoryview:
         """Bytes [start, stop) of an object, which must have them."""
         request = await self._begin("get_range", path)
         data = self._find(path)
         if not 0 <= start <= stop <= len(data):
-            raise InvalidInputError(f"{path}: no range [{start}, {stop}) in {len(data)} bytes")
+            raise StoreError(f"{path}: no range [{start}, {stop}) in {len(data)} bytes", path=path)
         await self._end(request)
         return memoryview(data)[start:stop]
 

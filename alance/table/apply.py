@@ -135,6 +135,8 @@ def _with_new_fragments(
         fragment = replace(fragment, id=next_id + i)
         if stable:
             stop = next_row_id + fragment.physical_rows
+            if stop > ROW_ID_MAX:
+                raise InvalidInputError(f"stable row ids are used up: the next is {next_row_id}")
             versions = build_row_versions(fragment.physical_rows, draft.version)
             fragment = replace(
                 fragment,
@@ -144,8 +146,6 @@ def _with_new_fragments(
             )
             next_row_id = stop
         numbered.append(fragment)
-    if next_row_id > ROW_ID_MAX:
-        raise InvalidInputError(f"stable row ids are used up: the next would be {next_row_id}")
     last = next_id + len(new) - 1
     return replace(
         draft,

@@ -92,7 +92,7 @@ def compute_flags(manifest: Manifest) -> tuple[int, int]:
 
 
 def _check(flags: int, path: str, word: str, verb: str) -> None:
-    unknown = flags & ~KNOWN
+    unknown = flags & ~int(KNOWN)
     if not unknown:
         return
     bits = [bit for bit in range(unknown.bit_length()) if unknown >> bit & 1]

@@ -1,0 +1,104 @@
+"""Small tables that exist only as metadata, and shorthand for committing to them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+
+from alance.file.schema import Field, Schema
+from alance.io.simulated import SimulatedStore
+from alance.table.commit import CommitPolicy, commit
+from alance.table.manifest import DataFile, Fragment, Manifest
+from alance.table.transaction import Transaction, build_append, build_overwrite
+from alance.types import FileVersion
+
+ROOT = "t.lance"
+POLICY = CommitPolicy(attempts_max=5, put_deadline_s=60.0)
+
+
+def schema(*names: str, nullable: bool = True) -> Schema:
+    """Columns of int64, with ids from 0."""
+    fields = [Field(name, i, -1, "int64", nullable) for i, name in enumerate(names or ("a", "b"))]
+    return Schema(tuple(fields))
+
+
+def fragment(
+    path: str, *, rows: int = 10, fields: tuple[int, ...] = (0, 1), id: int = 0
+) -> Fragment:
+    """A fragment of one file."""
+    indices = tuple(range(len(fields)))
+    file = DataFile(f"{path}.lance", fields, indices, FileVersion.V2_1, file_size_bytes=100)
+    return Fragment(id, (file,), rows)
+
+
+def manifest(version: int = 1, *fragments: Fragment, **rest: object) -> Manifest:
+    """A manifest with two columns."""
+    members: dict[str, object] = {
+        "version": version,
+        "schema": schema(),
+        "fragments": fragments,
+        "file_version": FileVersion.V2_1,
+        "timestamp_ns": 1_700_000_000_123_456_789,
+        "max_fragment_id": max((f.id for f in fragments), default=None),
+        **rest,
+    }
+    return Manifest(**members)  # type: ignore[arg-type]
+
+
+def creation(uuid: str = "create", **rest: object) -> Transaction:
+    """A transaction that creates the table with one fragment."""
+    options: dict[str, object] = {"file_version": FileVersion.V2_1, **rest}
+    return build_overwrite(None, schema(), [fragment(uuid)], uuid=uuid, **options)  # type: ignore[arg-type]
+
+
+def append(base: Manifest, uuid: str, *, rows: int = 10) -> Transaction:
+    """A transaction that appends one fragment, its file named like the transaction."""
+    return build_append(base, [fragment(uuid, rows=rows)], uuid=uuid)
+
+
+async def pause(_: float) -> None:
+    """Take no time."""
+
+
+async def put(
+    store: SimulatedStore,
+    transaction: Transaction,
+    base: Manifest | None,
+    *,
+    policy: CommitPolicy = POLICY,
+    look: bool = False,
+    probe: bool = False,
+) -> Manifest:
+    """Commit without waiting, at a fixed time."""
+    return await commit(
+        store,
+        ROOT,
+        transaction,
+        base=base,
+        rng=random.Random(1),
+        policy=policy,
+        look=look,
+        probe=probe,
+        sleep=pause,
+        now_ns=lambda: 1_700_000_000_000_000_000,
+    )
+
+
+def paths(manifest: Manifest) -> list[str]:
+    """Names of the data files, without ending, in dataset order."""
+    files = [file for fragment in manifest.fragments for file in fragment.files]
+    return [file.path.removesuffix(".lance") for file in files]
+
+
+def objects_below(folder: Path) -> Mapping[str, bytes]:
+    """Files of a local dataset, by key."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder.parent).as_posix(): path.read_bytes() for path in files}
+
+
+def load(store: SimulatedStore, folder: Path) -> str:
+    """Copy a local dataset into a store; its root there."""
+    for key, data in objects_below(folder).items():
+        store.preload(key, data)
+    return folder.name
