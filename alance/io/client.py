@@ -47,6 +47,11 @@ class StoreClient:
         self._gate = gate
 
     @property
+    def store(self) -> ObjectStore:
+        """The store behind it; the same object means the same store, which caches rely on."""
+        return self._store
+
+    @property
     def url(self) -> str:
         """Scheme and bucket, such as `s3://bucket`."""
         return self._store.url
@@ -130,9 +135,19 @@ class StoreClients:
     """
 
     def __init__(self, limits: Limits) -> None:
+        self._limits = limits
         self._gate = RequestGate(limits)
         self._scheduler = Scheduler(limits, self._gate)
         self._opened: dict[tuple[object, ...], tuple[ObjectStore, StoreConfig]] = {}
+
+    def sibling(self) -> StoreClients:
+        """Clients of the same stores, those opened later included, for another event loop.
+
+        Gate, scheduler and counters are its own. Safe to use from another thread.
+        """
+        other = StoreClients(self._limits)
+        other._opened = self._opened
+        return other
 
     @property
     def total(self) -> Receipt:
@@ -160,9 +175,11 @@ class StoreClients:
             The scheme is not known to this version.
         """
         config, path = parse_uri(uri, storage_options)
-        if config.key not in self._opened:
-            self._opened[config.key] = (open_store(config), config)
-        store, _ = self._opened[config.key]
+        opened = self._opened.get(config.key)
+        if opened is None:
+            # setdefault: a sibling in another thread may have been first.
+            opened = self._opened.setdefault(config.key, (open_store(config), config))
+        store, _ = opened
         return self.wrap(store), path_in_store(config, path)
 
     def wrap(self, store: ObjectStore) -> StoreClient:

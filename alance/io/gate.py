@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -37,9 +38,8 @@ class RequestGate:
     """
 
     def __init__(self, limits: Limits) -> None:
-        self._free = limits.requests_max
-        self._waiting: list[tuple[int, int, anyio.Event]] = []
-        self._arrivals = 0
+        self._requests_max = limits.requests_max
+        self._line: _Line | None = None
         self._total = Receipt()
 
     @property
@@ -84,7 +84,8 @@ class RequestGate:
         """
         answered, moved = False, Cost()
         try:
-            await self._acquire(priority)
+            line = self._line_here()
+            await line.acquire(priority)
             try:
                 meter.sent()
                 answer = await send()
@@ -96,7 +97,7 @@ class RequestGate:
                 answered = True
                 raise
             finally:
-                self._release()
+                line.release()
         finally:
             meter.close(
                 answered=answered,
@@ -106,7 +107,26 @@ class RequestGate:
                 rounds=moved.rounds,
             )
 
-    async def _acquire(self, priority: int) -> None:
+    def _line_here(self) -> _Line:
+        """Return the line on this loop; a loop that is gone takes its requests and slots along."""
+        loop = asyncio.get_running_loop()
+        if self._line is None or self._line.loop is not loop:
+            self._line = _Line(loop, self._requests_max)
+        return self._line
+
+
+class _Line:
+    """Slots of one event loop, and who stands in line for them."""
+
+    __slots__ = ("_arrivals", "_free", "_waiting", "loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, slots: int) -> None:
+        self.loop = loop
+        self._free = slots
+        self._waiting: list[tuple[int, int, anyio.Event]] = []
+        self._arrivals = 0
+
+    async def acquire(self, priority: int) -> None:
         """Take a slot, or stand in line for one."""
         if self._free > 0:
             self._free -= 1
@@ -118,15 +138,15 @@ class RequestGate:
             await entry[2].wait()
         except BaseException:
             if entry[2].is_set():
-                self._release()
+                self.release()
             else:
                 self._waiting.remove(entry)
                 heapq.heapify(self._waiting)
             raise
 
-    def _release(self) -> None:
-        """Hand the slot to the most urgent waiter, or keep it free."""
-        if self._waiting:
+    def release(self) -> None:
+        """Hand the slot to the most urgent in line, or keep it free."""
+        if self._waiting and not self.loop.is_closed():
             heapq.heappop(self._waiting)[2].set()
         else:
             self._free += 1

@@ -22,6 +22,7 @@ from alance.types import ByteRange
 __all__ = ["Scheduler"]
 
 _Target: TypeAlias = tuple[ObjectStore, str]
+_Key: TypeAlias = tuple[int, str]
 _LEAST_URGENT = sys.maxsize
 
 
@@ -49,9 +50,7 @@ class Scheduler:
     def __init__(self, limits: Limits, gate: RequestGate) -> None:
         self._limits = limits
         self._gate = gate
-        self._tasks = OwnedTasks()
-        self._batch: _Batch | None = None
-        self._under_way: dict[tuple[int, str], list[_Request]] = {}
+        self._state: _LoopState | None = None
 
     async def get_ranges(
         self, store: ObjectStore, path: str, ranges: Sequence[ByteRange], *, priority: int = 0
@@ -109,33 +108,39 @@ class Scheduler:
     def _add(self, ask: _Ask) -> None:
         """Put an ask into the batch of this tick."""
         loop = asyncio.get_running_loop()
-        if self._batch is None or self._batch.loop is not loop:
-            self._batch = _Batch(loop)
-            loop.call_soon(self._flush, self._batch)
-        self._batch.asks.append(ask)
+        if self._state is None or self._state.loop is not loop:
+            self._state = _LoopState(loop)
+        state = self._state
+        if not state.batch:
+            loop.call_soon(self._flush, state)
+        state.batch.append(ask)
 
-    def _flush(self, batch: _Batch) -> None:
+    def _flush(self, state: _LoopState) -> None:
         """Plan what was asked for since the last flush and start the requests."""
-        if self._batch is batch:
-            self._batch = None
-        by_object: dict[tuple[int, str], list[_Ask]] = {}
-        for ask in batch.asks:
+        batch, state.batch = state.batch, []
+        by_object: dict[_Key, list[_Ask]] = {}
+        for ask in batch:
             if not ask.answered.done():
                 store, path = ask.target
                 by_object.setdefault((id(store), path), []).append(ask)
         for key, asks in by_object.items():
-            known = self._under_way.get(key, ())
-            under_way = [one for one in known if one.waiters and one.loop is batch.loop]
-            planned = self._plan(batch.loop, asks, under_way)
-            self._under_way[key] = under_way + planned
-            for request in planned:
-                request.task = self._tasks.start(
-                    self._fetch(request), partial(self._finish, key, request)
-                )
+            try:
+                self._start(state, key, asks)
+            except Exception as exc:  # nobody is above a loop's callback, but the asks wait
+                for ask in asks:
+                    ask.fail(exc)
 
-    def _plan(
-        self, loop: asyncio.AbstractEventLoop, asks: list[_Ask], under_way: list[_Request]
-    ) -> list[_Request]:
+    def _start(self, state: _LoopState, key: _Key, asks: list[_Ask]) -> None:
+        """Start the requests that these asks of one object need."""
+        under_way = [one for one in state.under_way.get(key, ()) if one.waiters]
+        planned = self._plan(asks, under_way)
+        state.under_way[key] = under_way + planned
+        for request in planned:
+            request.task = state.tasks.start(
+                self._fetch(request), partial(state.finish, key, request)
+            )
+
+    def _plan(self, asks: list[_Ask], under_way: list[_Request]) -> list[_Request]:
         """Requests to start for these asks of one object; each ask is told who answers it."""
         under_way = sorted(under_way, key=_start)
         serving: dict[ByteRange, Sequence[_Request]] = {}
@@ -155,7 +160,7 @@ class Scheduler:
             gap_bytes_max=self._limits.merge_gap_bytes_max,
             request_bytes_max=self._limits.request_bytes_max,
         )
-        planned = [_Request(loop, asks[0].target, extent) for extent in extents]
+        planned = [_Request(asks[0].target, extent) for extent in extents]
         for one, priority in missing.items():
             serving[one] = planned[locate(one, extents)]
             for request in serving[one]:
@@ -192,14 +197,24 @@ class Scheduler:
             )
         return answer
 
-    def _finish(
-        self, key: tuple[int, str], request: _Request, task: asyncio.Task[memoryview]
-    ) -> None:
+
+class _LoopState:
+    """What is asked for and under way on one event loop; a loop that is gone takes it along."""
+
+    __slots__ = ("batch", "loop", "tasks", "under_way")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.batch: list[_Ask] = []
+        self.under_way: dict[_Key, list[_Request]] = {}
+        self.tasks = OwnedTasks()
+
+    def finish(self, key: _Key, request: _Request, task: asyncio.Task[memoryview]) -> None:
         """Give the outcome of a request to all who wait for it."""
         request.meter.close(answered=False)
-        left = [one for one in self._under_way.pop(key, ()) if one is not request]
+        left = [one for one in self.under_way.pop(key, ()) if one is not request]
         if left:
-            self._under_way[key] = left
+            self.under_way[key] = left
         waiters = tuple(request.waiters)
         if task.cancelled():
             for ask in waiters:
@@ -213,34 +228,23 @@ class Scheduler:
                 ask.answer_from(request)
 
 
-class _Batch:
-    """What was asked for in one tick of one loop."""
-
-    __slots__ = ("asks", "loop")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self.asks: list[_Ask] = []
-
-
 class _Request:
     """A request planned or under way, and who waits for it."""
 
-    __slots__ = ("answer", "extent", "loop", "meter", "priority", "target", "task", "waiters")
+    __slots__ = ("answer", "extent", "meter", "priority", "target", "task", "waiters")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, target: _Target, extent: ByteRange) -> None:
-        self.loop = loop
+    def __init__(self, target: _Target, extent: ByteRange) -> None:
         self.target = target
         self.extent = extent
         self.meter = RequestMeter("get", ())
         self.priority = _LEAST_URGENT
-        self.waiters: set[_Ask] = set()
+        self.waiters: dict[_Ask, None] = {}  # a dict for its order: runs can be repeated
         self.answer = memoryview(b"")
         self.task: asyncio.Task[memoryview] | None = None
 
     def drop(self, ask: _Ask) -> None:
         """Forget a waiter; without waiters the request ends."""
-        self.waiters.discard(ask)
+        self.waiters.pop(ask, None)
         if not self.waiters and self.task is not None:
             self.task.cancel()
 
@@ -263,25 +267,25 @@ class _Ask:
         self.receipts = receipts
         self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._serving: Mapping[ByteRange, Sequence[_Request]] = {}
-        self._open: set[_Request] = set()
+        self._open: dict[_Request, None] = {}
 
     def wait_for(self, serving: Mapping[ByteRange, Sequence[_Request]]) -> None:
         """Join the requests that hold the ranges."""
         self._serving = {one: serving[one] for one in self.ranges if one.num_bytes}
-        self._open = {request for requests in self._serving.values() for request in requests}
+        self._open = {request: None for found in self._serving.values() for request in found}
         for request in self._open:
-            request.waiters.add(self)
+            request.waiters[self] = None
             request.meter.join(self.receipts)
 
     def leave(self) -> None:
         """Stop waiting; requests that only this ask waits for end."""
-        for request in self._open:
+        left, self._open = self._open, {}
+        for request in left:
             request.drop(self)
-        self._open = set()
 
     def answer_from(self, request: _Request) -> None:
         """Take note that a request was answered; wake the caller after the last."""
-        self._open.discard(request)
+        self._open.pop(request, None)
         if not self._open and not self.answered.done():
             self.answered.set_result(None)
 
