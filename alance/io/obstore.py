@@ -211,6 +211,7 @@ class _ObstoreUpload:
         self._handed_bytes = 0
         self._writer: obstore.AsyncWritableFile | None = None
         self._over = False
+        self._broken = False
 
     async def write(self, data: Data) -> None:
         """Add bytes; waits while all slots for parts are taken."""
@@ -266,22 +267,28 @@ class _ObstoreUpload:
     async def _hand_over(self, writer: obstore.AsyncWritableFile) -> None:
         """Pass what is held to the writer, in pieces of at most one part."""
         held, self._held, self._held_bytes = self._held, [], 0
+        self._broken = True  # until all of it has arrived: a call cut off in between loses bytes
         for view in joined(held):
             for start in range(0, view.nbytes, UPLOAD_PART_BYTES):
                 piece = _outstanding.watch(view[start : start + UPLOAD_PART_BYTES])
                 before = self._handed_bytes
                 self._handed_bytes += piece.nbytes
                 # Were the call that creates the upload cut off, nobody could abort the upload.
-                creates = before <= UPLOAD_PART_BYTES < self._handed_bytes
+                creates = before < UPLOAD_PART_BYTES <= self._handed_bytes
                 with (
                     anyio.CancelScope(shield=creates),
                     self._owner.translated(self._path),
                 ):
                     await _outstanding.watch(writer.write(piece))
+        self._broken = False
 
     def _require_open(self) -> None:
         if self._over:
             raise InvalidInputError(f"the upload of {self._path} is already finished or aborted")
+        if self._broken:
+            raise InvalidInputError(
+                f"an earlier write to the upload of {self._path} failed or was cancelled; abort it"
+            )
 
 
 def joined(views: Sequence[memoryview]) -> list[memoryview]:

@@ -65,7 +65,8 @@ def parse_uri(
     uri
         `s3://bucket/path`, `gs://bucket/path`, `az://container/path`, `memory://path`,
         `file:///path`, or a path of the local file system; a relative one starts at the current
-        directory, `~` is the home directory.
+        directory, `~` is the home directory. Percent escapes are decoded in URIs, not in plain
+        paths.
     storage_options
         Options of pylance and object_store (`aws_region`, `access_key_id`, `allow_http`, ...),
         upper or lower case, with text, bool or integer values. Those of another cloud are passed
@@ -81,7 +82,7 @@ def parse_uri(
     Raises
     ------
     InvalidInputError
-        The scheme is unknown, the bucket is missing, the path leaves its place, or an option's
+        The scheme is unknown, the bucket is missing, the path has an empty segment, or an option's
         value is of no known kind.
     UnsupportedFeatureError
         The scheme needs an external manifest store.
@@ -170,10 +171,12 @@ def _without_host(uri: str, rest: str) -> str:
 
 
 def _key(uri: str, key: str) -> str:
-    """Key of an object as users write it, checked; empty segments are passed over."""
+    """Key of an object as users write it, with percent signs decoded as pylance does."""
     if "?" in key or "#" in key:
-        raise InvalidInputError(f"{uri}: '?' and '#' cannot stand in the path of a URI")
-    parts = [part for part in key.split("/") if part]
-    if "." in parts or ".." in parts:
-        raise InvalidInputError(f"{uri}: '.' and '..' cannot stand in the path of a URI")
-    return "/".join(parts)
+        raise InvalidInputError(
+            f"{uri}: '?' and '#' cannot stand in the path of a URI; write %3F or %23"
+        )
+    path = unquote(key).rstrip("/")
+    if path and not set(path.split("/")).isdisjoint({"", ".", ".."}):
+        raise InvalidInputError(f"{uri}: the path has an empty segment, '.' or '..'")
+    return path
