@@ -287,18 +287,22 @@ class _Attempts:
         with anyio.move_on_after(self.policy.put_deadline_s):
             try:
                 await self.store.put_if_absent(path, pieces)
-            except PermissionDeniedError as exc:
-                if resent:
-                    raise self._unknown(base) from exc
-                raise
             except (AlreadyExistsError, StoreError) as exc:
-                return await self._read_back(manifest, base, exc)
+                outcome = await self._read_back(manifest, base, exc)
+                refused = isinstance(exc, PermissionDeniedError)
+                if isinstance(outcome, _Open) and refused and not resent:
+                    raise
+                return outcome
             return _Landed(manifest)
         raise self._unknown(base)
 
     async def _read_back(
         self, manifest: Manifest, base: Manifest | None, error: AlanceError
     ) -> _Outcome:
+        """Whose manifest stands where ours should: no error answer is a verdict by itself.
+
+        The store retries, so even "exists" and "denied" may follow a put that went through.
+        """
         try:
             stored = await read_version(self.store, self.root, manifest.version, manifest.naming)
         except UnsupportedFeatureError:
