@@ -31,7 +31,7 @@ from alance.io.store import ObjectStore
 from alance.table.apply import apply
 from alance.table.conflicts import Verdict, verdict
 from alance.table.features import check_writable
-from alance.table.manifest import Manifest
+from alance.table.manifest import Manifest, Naming
 from alance.table.naming import manifest_path, transaction_path
 from alance.table.transaction import Other, Transaction
 from alance.table.versions import latest_version, read_all, read_transaction, read_version
@@ -213,14 +213,14 @@ class _Attempts:
     async def run(self, base: Manifest | None, *, look: bool) -> Manifest:
         """Attempt until the outcome is known; a commit that is lost leaves no transaction file."""
         try:
+            found: Manifest | _Landed | None = base
             if base is None:
-                await self._check_absent()
+                found = await self._check_absent()
             elif look:
                 found = await self._catch_up(base)
-                if isinstance(found, _Landed):
-                    return found.manifest
-                base = found
-            return await self._loop(base)
+            if isinstance(found, _Landed):
+                return found.manifest
+            return await self._loop(found)
         except CommitStateUnknownError:
             raise
         except AlanceError:
@@ -366,11 +366,19 @@ class _Attempts:
             **details,
         )
 
-    async def _check_absent(self) -> None:
-        """A cleaned-up dataset has no version 1, so the put alone would not tell."""
-        with suppress(DatasetNotFoundError):
+    async def _check_absent(self) -> _Landed | None:
+        """Refuse to create what exists, unless it is what we created.
+
+        A cleaned-up dataset has no version 1, so the put alone would not tell.
+        """
+        try:
             await latest_version(self.store, self.root)
-            raise self._exists()
+        except DatasetNotFoundError:
+            return None
+        first = await read_version(self.store, self.root, 1, Naming.V2)
+        if first is not None and self._is_ours(first):
+            return _Landed(first)
+        raise self._exists()
 
     def _is_ours(self, manifest: Manifest) -> bool:
         if manifest.transaction_file:

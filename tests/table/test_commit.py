@@ -442,6 +442,14 @@ async def test_the_same_transaction_again_finds_what_it_became() -> None:
     assert paths(await newest(store)) == ["create", "mine", "later"]
 
 
+async def test_the_same_creation_again_finds_what_it_became() -> None:
+    store = SimulatedStore()
+    first = await put(store, creation(), None)
+    await put(store, append(first, "later"), first)
+    assert await put(store, creation(), None) == first
+    assert transaction_files(store) == ["0-create.txn", "1-later.txn"]
+
+
 async def test_unknown_writer_flags_refuse_the_commit() -> None:
     store = SimulatedStore()
     base = manifest(writer_flags=1 << 30)

@@ -208,11 +208,29 @@ async def test_a_manifest_once_sent_arrives_whatever_cancels() -> None:
     async def cancel(request: Request, moment: Moment) -> None:
         if request.kind == "put_if_absent" and moment is Moment.BEFORE:
             task.cancel()
+            await anyio.lowlevel.checkpoint()  # would end the put here
 
     store.hook = cancel
     with pytest.raises(asyncio.CancelledError):
         await put(store, transaction, base)
     task.uncancel()
+    store.hook = None
+    assert MINE in paths(await read_manifest(store, ROOT))
+
+
+async def test_a_manifest_once_sent_arrives_though_its_scope_is_cancelled() -> None:
+    store = SimulatedStore()
+    transaction, base = await appending(store)
+    with anyio.CancelScope() as scope:
+
+        async def cancel(request: Request, moment: Moment) -> None:
+            if request.kind == "put_if_absent" and moment is Moment.BEFORE:
+                scope.cancel()
+                await anyio.lowlevel.checkpoint()  # would end the put here
+
+        store.hook = cancel
+        await put(store, transaction, base)
+    assert scope.cancel_called
     store.hook = None
     assert MINE in paths(await read_manifest(store, ROOT))
 
