@@ -208,6 +208,15 @@ async def test_an_append_after_an_overwrite_conflicts() -> None:
     assert (await newest(store)).version == 2
 
 
+async def test_a_conflict_among_the_versions_caught_up_with() -> None:
+    store, base = await table()
+    head = await put(store, build_overwrite(base, schema(), [], uuid="theirs"), base)
+    await put(store, append(head, "later"), head)
+    with pytest.raises(CommitConflictError, match="Overwrite, which was committed as version 2"):
+        await put(store, append(base, "mine"), base, look=True)
+    assert (await newest(store)).version == 3
+
+
 async def test_an_overwrite_after_an_append_goes_on_top() -> None:
     store, base = await table()
     await put(store, append(base, "theirs"), base)
