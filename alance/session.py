@@ -14,6 +14,7 @@ from alance._aio import ByteBudget
 from alance.encodings.compressive import default_registry
 from alance.encodings.registry import EncodingRegistry
 from alance.file.cache import FileCache
+from alance.file.reader import FileReader
 from alance.io.client import StoreClients
 from alance.limits import Limits
 from alance.receipts import Receipt
@@ -44,9 +45,15 @@ class Session:
         self.registry = registry if registry is not None else default_registry()
         self.clients = StoreClients(self.limits)
         self.budget = ByteBudget(self.limits.bytes_in_flight_max)
-        self.files = FileCache(self.limits.cache_bytes_max)
+        self.files: FileCache[FileReader] = FileCache(self.limits.cache_bytes_max)
         self.probed_stores: set[str] = set()
         self._decoders = anyio.CapacityLimiter(self.limits.decoders_max)
+
+    def sibling(self) -> Session:
+        """Return a session for another event loop: the same limits and stores, caches of its own."""
+        other = Session(limits=self.limits, registry=self.registry)
+        other.clients = self.clients.sibling()
+        return other
 
     async def run_in_thread(self, work: Callable[[], T]) -> T:
         """Run CPU work in one of the session's threads; it cannot be cancelled once begun."""

@@ -164,9 +164,7 @@ def _index_type(bits: int) -> pa.DataType:
     return {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}[bits]
 
 
-def _nulls(
-    kind: pa.DataType, length: int, bitmap: pa.Buffer | None, null_count: int
-) -> pa.Array:
+def _nulls(kind: pa.DataType, length: int, bitmap: pa.Buffer | None, null_count: int) -> pa.Array:
     """Values without bytes: nulls, or empty structs."""
     if pa.types.is_struct(kind):
         return pa.Array.from_buffers(kind, length, [bitmap], null_count)

@@ -12,7 +12,6 @@ import pyarrow as pa
 from alance.encodings.blocks import (
     Bytes,
     DataBlock,
-    DictionaryBlock,
     FixedSizeListBlock,
     FixedWidthBlock,
     VariableWidthBlock,
@@ -146,9 +145,7 @@ def _mini_block(shredded: Shredded) -> EncodedPage | None:
     depth = 0
     if shredded.levels.rep is not None:
         depth = 1
-        index = repdef.build_repetition_index(
-            shredded.levels.rep, shape.max_rep, levels.boundaries
-        )
+        index = repdef.build_repetition_index(shredded.levels.rep, shape.max_rep, levels.boundaries)
         raw_index = np.ascontiguousarray(index).reshape(-1).view(np.uint8)
         buffers.append(PageBuffer([raw_index], len(raw_index) <= SEARCH_BYTES_MAX))
     layout = MiniBlockLayout(

@@ -33,6 +33,8 @@ from alance.kernels import bitpack
 __all__ = ["EncodedDictionary", "EncodedValues", "choose_chunks", "compress_wide"]
 
 FSST_BYTES_MIN = 32 * 1024
+FSST_BYTES_MAX = 1 << 30
+"""Codes may take twice the bytes, which 32-bit offsets must still be able to express."""
 FSST_LENGTH_MIN = 5
 DICTIONARY_VALUES_MIN = 100
 DICTIONARY_ITEMS_MAX = 100_000
@@ -103,11 +105,9 @@ def _raw_bytes(block: VariableWidthBlock) -> int:
     return int(block.offsets[-1]) - int(block.offsets[0])
 
 
-def _fsst(
-    block: VariableWidthBlock, raw_bytes: int
-) -> tuple[bytes, VariableWidthBlock] | None:
+def _fsst(block: VariableWidthBlock, raw_bytes: int) -> tuple[bytes, VariableWidthBlock] | None:
     """Symbol table and codes, when there is enough text and it compresses."""
-    if raw_bytes + block.offsets.nbytes < FSST_BYTES_MIN:
+    if not FSST_BYTES_MIN <= raw_bytes + block.offsets.nbytes < FSST_BYTES_MAX:
         return None
     if int(np.diff(block.offsets).max(initial=0)) < FSST_LENGTH_MIN:
         return None

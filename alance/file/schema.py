@@ -179,13 +179,11 @@ class Schema:
         InvalidInputError
             A name that is not in the schema (says which ones are close), or asked for twice.
         """
-        roots: dict[str, list[Node]] = {}
-        for root in self.roots:
-            roots.setdefault(root.field.name, []).append(root)
+        roots = self._roots_by_name()
         wanted: set[tuple[str, ...]] = set()
         top: dict[str, Node] = {}
         for column in columns:
-            path = self.resolve(column, roots)
+            path = self._resolve(column, roots)
             if path in wanted:
                 raise InvalidInputError(f"column {column!r} is asked for twice")
             wanted.add(path)
@@ -193,7 +191,24 @@ class Schema:
         fields = [entry for name, root in top.items() for entry in _pick(root, (name,), wanted)]
         return Schema(tuple(fields), self.metadata)
 
-    def resolve(self, column: str, roots: Mapping[str, Sequence[Node]]) -> tuple[str, ...]:
+    def resolve(self, columns: Sequence[str]) -> list[tuple[str, ...]]:
+        """Paths of dotted names, written as for `project`.
+
+        Raises
+        ------
+        InvalidInputError
+            A name that is not in the schema; says which ones are close.
+        """
+        roots = self._roots_by_name()
+        return [self._resolve(column, roots) for column in columns]
+
+    def _roots_by_name(self) -> dict[str, list[Node]]:
+        roots: dict[str, list[Node]] = {}
+        for root in self.roots:
+            roots.setdefault(root.field.name, []).append(root)
+        return roots
+
+    def _resolve(self, column: str, roots: Mapping[str, Sequence[Node]]) -> tuple[str, ...]:
         """Path of a dotted name; `roots` are the top-level nodes by name."""
         path = (column,) if column in roots else _split(column)
         if not path:

@@ -16,14 +16,12 @@ __all__ = ["default_registry"]
 
 def default_registry() -> EncodingRegistry:
     """Return a registry of all encodings of this library."""
-    return EncodingRegistry.of(
-        (
-            ConstantEncoding(),
-            FixedSizeListEncoding(),
-            FlatEncoding(),
-            FsstEncoding(),
-            InlineBitpackingEncoding(),
-            OutOfLineBitpackingEncoding(),
-            VariableEncoding(),
-        )
-    )
+    return EncodingRegistry.of((
+        ConstantEncoding(),
+        FixedSizeListEncoding(),
+        FlatEncoding(),
+        FsstEncoding(),
+        InlineBitpackingEncoding(),
+        OutOfLineBitpackingEncoding(),
+        VariableEncoding(),
+    ))

@@ -78,7 +78,9 @@ def _check_items(dimension: int, num_values: int) -> None:
         raise CorruptFileError(f"{num_values} lists of {dimension} items cannot be real")
 
 
-def _unzip(spec: FixedSizeList, rows: Bytes, lists_per_row: int, registry: EncodingRegistry) -> DataBlock:
+def _unzip(
+    spec: FixedSizeList, rows: Bytes, lists_per_row: int, registry: EncodingRegistry
+) -> DataBlock:
     num_lists = len(rows) * lists_per_row
     items_per_row = lists_per_row * spec.items_per_value
     _check_items(items_per_row, len(rows))

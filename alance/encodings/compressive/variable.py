@@ -117,7 +117,9 @@ def encode_variable(block: VariableWidthBlock) -> EncodedChunks:
     return EncodedChunks(spec, (Stream.contiguous(data, sizes),), np.diff(boundaries))
 
 
-def _chunk_boundaries(offsets: npt.NDArray[np.int32] | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _chunk_boundaries(
+    offsets: npt.NDArray[np.int32] | npt.NDArray[np.int64],
+) -> npt.NDArray[np.int64]:
     """Value positions where chunks start: one power of two for all, halved where values are long."""
     num_values, width = len(offsets) - 1, offsets.dtype.itemsize
     total = int(offsets[-1]) - int(offsets[0]) + num_values * width

@@ -75,9 +75,7 @@ class AllNullReader:
             assert def_ is not None
             bounds = np.arange(len(def_) + 1)
         if len(bounds) != self.num_rows + 1 or bounds[0] != 0:
-            raise CorruptFileError(
-                f"levels of {len(bounds) - 1} rows in a page of {self.num_rows}"
-            )
+            raise CorruptFileError(f"levels of {len(bounds) - 1} rows in a page of {self.num_rows}")
         num_items = int(bounds[-1])
         visible = num_items if def_ is None else int(np.count_nonzero(def_ <= shape.max_visible))
         items = RowRanges(bounds[rows.starts], bounds[rows.stops])

@@ -65,7 +65,9 @@ class FullZipReader:
         if bits is not None and (bits <= 0 or bits % 8 or bits // 8 > VALUE_BYTES_MAX):
             raise CorruptFileError(f"full-zip values of {bits} bits do not exist")
         if bits is None and layout.bits_per_offset not in (32, 64):
-            raise CorruptFileError(f"full-zip lengths of {layout.bits_per_offset} bits do not exist")
+            raise CorruptFileError(
+                f"full-zip lengths of {layout.bits_per_offset} bits do not exist"
+            )
         fixed = bits is not None and self._shape.max_rep == 0
         self._stride = control + bits // 8 if fixed and bits is not None else 0
         if fixed and self._stride * num_rows > buffers[0].num_bytes:

@@ -183,11 +183,11 @@ class MiniBlockReader:
 
         return Fetch(ranges, then)
 
-    def _decode(
-        self, table: ChunkTable, wanted: _Wanted, found: Sequence[memoryview]
-    ) -> PageRows:
+    def _decode(self, table: ChunkTable, wanted: _Wanted, found: Sequence[memoryview]) -> PageRows:
         layout, shape = self._layout, self._shape
-        data = as_bytes(found[0]) if len(found) == 1 else np.concatenate([as_bytes(f) for f in found])
+        data = (
+            as_bytes(found[0]) if len(found) == 1 else np.concatenate([as_bytes(f) for f in found])
+        )
         chunks = wanted.chunks
         sizes = table.byte_starts[chunks + 1] - table.byte_starts[chunks]
         offsets = np.cumsum(sizes) - sizes
@@ -196,7 +196,9 @@ class MiniBlockReader:
             data, offsets, sizes, len(specs), layout.num_buffers, 4 if layout.has_large_chunk else 2
         )
         if status != 0:
-            raise CorruptFileError(f"the header of chunk {chunks[status - 1]} does not fit the chunk")
+            raise CorruptFileError(
+                f"the header of chunk {chunks[status - 1]} does not fit the chunk"
+            )
         streams = iter(range(len(specs)))
 
         def stream(spec: object) -> Chunks:
@@ -227,7 +229,12 @@ class MiniBlockReader:
         size = np.array([[len(table.dictionary)]], np.int64)
         block = Chunks(table.dictionary, np.zeros_like(size), size, np.array([num_items], np.int64))
         items = self._registry.decode_blocks(layout.dictionary, block)
-        if not isinstance(indices, FixedWidthBlock) or indices.bits_per_value not in (8, 16, 32, 64):
+        if not isinstance(indices, FixedWidthBlock) or indices.bits_per_value not in (
+            8,
+            16,
+            32,
+            64,
+        ):
             raise CorruptFileError("dictionary indices are not integers")
         codes = indices.data.view(f"<u{indices.bits_per_value // 8}")
         if len(codes) and int(codes.max()) >= num_items:

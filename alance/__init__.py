@@ -1,0 +1,89 @@
+"""An asyncio-native engine for Lance datasets in cloud storage."""
+
+from __future__ import annotations
+
+from alance import sync
+from alance.dataset.dataset import Dataset
+from alance.dataset.entry import (
+    commit_fragments,
+    discard_fragments,
+    open_dataset,
+    write_dataset,
+    write_fragments,
+)
+from alance.dataset.scan import Scan
+from alance.dataset.write import WriteProgress
+from alance.errors import (
+    AlanceError,
+    AlreadyExistsError,
+    CommitConflictError,
+    CommitContentionError,
+    CommitError,
+    CommitStateUnknownError,
+    CorruptFileError,
+    DatasetAlreadyExistsError,
+    DatasetNotFoundError,
+    FormatError,
+    InvalidInputError,
+    NotFoundError,
+    ObjectNotFoundError,
+    PermissionDeniedError,
+    PreconditionFailedError,
+    RetryableCommitError,
+    SchemaMismatchError,
+    StoreError,
+    StoreTimeoutError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from alance.limits import Limits
+from alance.receipts import Receipt, receipt
+from alance.session import Session
+from alance.table.manifest import DataFile, DeletionFile, Fragment
+
+__all__ = [
+    "AlanceError",
+    "AlreadyExistsError",
+    "CommitConflictError",
+    "CommitContentionError",
+    "CommitError",
+    "CommitStateUnknownError",
+    "CorruptFileError",
+    "DataFile",
+    "Dataset",
+    "DatasetAlreadyExistsError",
+    "DatasetNotFoundError",
+    "DeletionFile",
+    "FormatError",
+    "Fragment",
+    "InvalidInputError",
+    "Limits",
+    "NotFoundError",
+    "ObjectNotFoundError",
+    "PermissionDeniedError",
+    "PreconditionFailedError",
+    "Receipt",
+    "RetryableCommitError",
+    "Scan",
+    "SchemaMismatchError",
+    "Session",
+    "StoreError",
+    "StoreTimeoutError",
+    "UnsupportedFeatureError",
+    "VersionNotFoundError",
+    "WriteProgress",
+    "commit_fragments",
+    "discard_fragments",
+    "open_dataset",
+    "receipt",
+    "sync",
+    "write_dataset",
+    "write_fragments",
+]
+
+__version__ = "0.1.0"
+
+for _name in __all__:
+    if _name != "sync":
+        globals()[_name].__module__ = "alance"
+del _name

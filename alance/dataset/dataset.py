@@ -1,0 +1,448 @@
+"""The dataset: one immutable version, and doors to the modules that read and write it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from alance.dataset.bridge import iterate_in_thread
+from alance.dataset.fragment import Places
+from alance.dataset.projection import Columns, Projection
+from alance.dataset.scan import Scan
+from alance.dataset.source import Data
+from alance.dataset.stream import ScanOptions
+from alance.dataset.take import take_positions
+from alance.dataset.write import WriteLimits, WriteProgress, write
+from alance.errors import InvalidInputError, UnsupportedFeatureError
+from alance.io.uri import StorageOptions
+from alance.session import Session
+from alance.table.features import Feature
+from alance.table.manifest import Fragment, Manifest
+from alance.table.versions import list_versions, read_manifest, refresh
+
+__all__ = ["Dataset", "Handle"]
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """What leads to a dataset: enough to open it again elsewhere."""
+
+    uri: str
+    storage_options: StorageOptions
+    session: Session
+    places: Places
+
+    @classmethod
+    def of(
+        cls,
+        uri: str | os.PathLike[str],
+        storage_options: StorageOptions,
+        session: Session,
+    ) -> Handle:
+        """Resolve a URI; sends nothing."""
+        client, root = session.clients.open(uri, storage_options)
+        places = Places(session, client, root, {})
+        return cls(os.fspath(uri), storage_options, session, places)
+
+    async def read(self, version: int | str | None) -> Manifest:
+        """Read the manifest of a version, None for the newest.
+
+        Raises
+        ------
+        DatasetNotFoundError, VersionNotFoundError
+            There is none.
+        InvalidInputError
+            No version number.
+        """
+        if isinstance(version, str):
+            raise UnsupportedFeatureError(
+                f"opening tag {version!r}: tags are not read by this library yet", feature="tags"
+            )
+        if version is not None and (not isinstance(version, int) or version < 1):
+            raise InvalidInputError(f"version must be a number from 1, not {version!r}")
+        return await read_manifest(self.places.client, self.places.root, version)
+
+    def at(self, manifest: Manifest) -> Dataset:
+        """Return the dataset at a version, its base paths resolved."""
+        bases = {}
+        for base in manifest.base_paths:
+            client, root = self.session.clients.open(base.path, self.storage_options)
+            bases[base.id] = (client, root, base.is_dataset_root)
+        own = self.places
+        places = Places(own.session, own.client, own.root, bases)
+        return Dataset(Handle(self.uri, self.storage_options, self.session, places), manifest)
+
+
+class Dataset:
+    """One version of a dataset. Immutable: every change returns a new `Dataset`.
+
+    Made by `alance.open_dataset` and `alance.write_dataset`. May be shared freely by tasks of one
+    event loop. Attributes come from the manifest and cost no I/O.
+    """
+
+    def __init__(self, handle: Handle, manifest: Manifest) -> None:
+        self._handle = handle
+        self._manifest = manifest
+        self._places = handle.places
+
+    def __repr__(self) -> str:
+        return f"<alance.Dataset {self.uri} version {self.version}: {self._manifest.num_rows} rows>"
+
+    @property
+    def uri(self) -> str:
+        """Where the dataset is, as it was opened."""
+        return self._handle.uri
+
+    @property
+    def version(self) -> int:
+        """Number of this version, from 1."""
+        return self._manifest.version
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Arrow schema of the rows."""
+        return self._manifest.schema.to_arrow()
+
+    @property
+    def data_storage_version(self) -> str:
+        """File version that new data files get, such as "2.1"."""
+        return self._manifest.file_version.value
+
+    @property
+    def config(self) -> dict[str, str]:
+        """Settings of the table; a copy."""
+        return dict(self._manifest.config)
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """Metadata that users keep with the table; a copy."""
+        return dict(self._manifest.table_metadata)
+
+    @property
+    def session(self) -> Session:
+        """Limits and caches that this dataset uses."""
+        return self._handle.session
+
+    @property
+    def fragments(self) -> Sequence[Fragment]:
+        """Fragments in dataset order."""
+        return self._manifest.fragments
+
+    async def count_rows(self, filter: str | None = None) -> int:
+        """Count live rows, or those that pass a filter.
+
+        Parameters
+        ----------
+        filter
+            SQL predicate; see `scan`.
+
+        Notes
+        -----
+        Requests: none without a filter; with one, those of a scan of the columns it names.
+        """
+        if filter is None:
+            return self._manifest.num_rows
+        total = 0
+        async with self.scan([], filter=filter) as batches:
+            async for batch in batches:
+                total += batch.num_rows
+        return total
+
+    def scan(
+        self,
+        columns: Columns = None,
+        *,
+        filter: str | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_size: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        fragments: Iterable[Fragment | int] | None = None,
+        ordered: bool = True,
+    ) -> Scan:
+        """Plan a read of rows, to be iterated in record batches; sends nothing yet.
+
+        Parameters
+        ----------
+        columns
+            Names, dotted for members of structs (``"origin.name"`` gives a column of that name), or
+            a dict of output name to SQL expression. None reads all columns, [] none.
+        filter
+            SQL predicate over the dataset's columns, read or not, such as ``"delay > 60 and origin
+            in ('JFK', 'LGA')"``. Rows for which it is not true are left out.
+        limit, offset
+            Rows to give back at most, and to skip before them; both after the filter.
+        batch_size
+            Rows of every batch but the last. None gives batches as they are read, at most 256 Ki.
+        with_row_id, with_row_address
+            Add columns `_rowid`, `_rowaddr`, uint64.
+        fragments
+            Only these, by value or id, in the order given; None reads all in dataset order.
+        ordered
+            Whether batches come in dataset order; False delivers each as soon as it is ready.
+
+        Raises
+        ------
+        InvalidInputError
+            An unknown column or fragment, an expression or filter that does not parse or does not
+            fit the schema, a negative number.
+
+        Notes
+        -----
+        Requests, as the iteration goes on: one per data file for its tail, then the wanted columns
+        in runs of rows of about 8 MiB, neighbouring ranges merged. Memory: the session's byte
+        budget at most. Cancellation: safe at any await; leaving the iteration stops its requests.
+        """
+        for name, value, least in (
+            ("limit", limit, 0),
+            ("offset", offset, 0),
+            ("batch_size", batch_size, 1),
+        ):
+            if value is not None and (not isinstance(value, int) or value < least):
+                raise InvalidInputError(f"{name} must be an integer from {least}, not {value!r}")
+        projection = self._project(
+            columns,
+            filter=filter,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+        )
+        chosen = self._manifest.fragments if fragments is None else self._choose(fragments)
+        options = ScanOptions(projection, chosen, limit, offset or 0, batch_size, ordered)
+        return Scan(self._places, options)
+
+    async def to_table(
+        self,
+        columns: Columns = None,
+        *,
+        filter: str | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+    ) -> pa.Table:
+        """Read rows into a table, in dataset order.
+
+        Parameters, errors and requests are those of `scan`.
+
+        Returns
+        -------
+        pyarrow.Table
+            Columns in the order asked for; may be chunked.
+        """
+        scan = self.scan(
+            columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+        )
+        return await scan.to_table()
+
+    async def take(self, indices: Iterable[int], columns: Columns = None) -> pa.Table:
+        """Read rows by position.
+
+        Parameters
+        ----------
+        indices
+            Positions in dataset order, 0-based, deleted rows not counted; any order, duplicates
+            allowed. Length n.
+        columns
+            As in `scan`.
+
+        Returns
+        -------
+        pyarrow.Table
+            n rows in the order of `indices`.
+
+        Raises
+        ------
+        InvalidInputError
+            An index outside [0, rows), or an unknown column.
+        CorruptFileError, StoreError
+            A file is damaged; a request failed after the store's retries.
+
+        Notes
+        -----
+        Requests: one per data file not opened before in the session, all in one round; then one for
+        each run of chunks that hold the rows, neighbours merged, in one round more (two where a file
+        was written without its search cache beside the footer). Memory: the touched chunks.
+        """
+        projection = self._project(columns)
+        return await take_positions(self._places, self._manifest.fragments, indices, projection)
+
+    async def head(self, n: int) -> pa.Table:
+        """Read the first n rows, or all where there are fewer."""
+        return await self.to_table(limit=n)
+
+    def to_reader(
+        self,
+        columns: Columns = None,
+        *,
+        filter: str | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_size: int | None = None,
+    ) -> pa.RecordBatchReader:
+        """Return a synchronous reader of a scan, for DuckDB, Polars, pandas or DataFusion.
+
+        It reads with a session and an event loop of its own, in a thread, so it may be used (and
+        blocks) anywhere, also on the thread of an event loop. Parameters are those of `scan`.
+        """
+        schema = self._project(columns, filter=filter).schema
+
+        def open_scan(session: Session) -> Scan:
+            dataset = Handle.of(self.uri, self._handle.storage_options, session).at(self._manifest)
+            return dataset.scan(
+                columns, filter=filter, limit=limit, offset=offset, batch_size=batch_size
+            )
+
+        batches = iterate_in_thread(self.session.sibling, open_scan)
+        return pa.RecordBatchReader.from_batches(schema, batches)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """All rows over the Arrow C stream interface; see `to_reader`."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    async def append(
+        self,
+        data: Data,
+        *,
+        schema: pa.Schema | None = None,
+        max_rows_per_file: int = 1_048_576,
+        max_bytes_per_file: int | None = None,
+        transaction_properties: Mapping[str, str] | None = None,
+        progress: Callable[[WriteProgress], object] | None = None,
+    ) -> Dataset:
+        """Add rows behind the existing ones.
+
+        Parameters are those of `write_dataset`.
+
+        Returns
+        -------
+        Dataset
+            At the version just committed, which also has what others committed meanwhile.
+
+        Raises
+        ------
+        SchemaMismatchError
+            The data does not fit; says every difference. Nothing was written.
+        CommitError
+            See `alance.errors`.
+
+        Notes
+        -----
+        Requests: those of uploading the data files, then one round for the transaction file and the
+        manifest; a lost race costs one read and another put.
+        """
+        limits = WriteLimits(max_rows_per_file, max_bytes_per_file)
+        return await self._write(data, "append", schema, limits, transaction_properties, progress)
+
+    async def overwrite(
+        self,
+        data: Data,
+        *,
+        schema: pa.Schema | None = None,
+        max_rows_per_file: int = 1_048_576,
+        max_bytes_per_file: int | None = None,
+        transaction_properties: Mapping[str, str] | None = None,
+        progress: Callable[[WriteProgress], object] | None = None,
+    ) -> Dataset:
+        """Make a version that has only these rows, and their schema; old versions stay.
+
+        Parameters, errors and requests are those of `append`.
+        """
+        limits = WriteLimits(max_rows_per_file, max_bytes_per_file)
+        return await self._write(
+            data, "overwrite", schema, limits, transaction_properties, progress
+        )
+
+    async def _write(
+        self,
+        data: Data,
+        mode: str,
+        schema: pa.Schema | None,
+        limits: WriteLimits,
+        properties: Mapping[str, str] | None,
+        progress: Callable[[WriteProgress], object] | None,
+    ) -> Dataset:
+        manifest = await write(
+            self.session,
+            self._places.client,
+            self._places.root,
+            data,
+            mode=mode,
+            schema=schema,
+            limits=limits,
+            properties=properties,
+            progress=progress,
+            base=self._manifest,
+        )
+        return self._handle.at(manifest)
+
+    async def versions(self) -> list[dict[str, Any]]:
+        """List all versions, oldest first, as dicts of version, timestamp and metadata.
+
+        Notes
+        -----
+        Requests: a listing, then one per version.
+        """
+        found = await list_versions(self._places.client, self._places.root)
+        return [
+            {"version": one.version, "timestamp": one.timestamp, "metadata": dict(one.metadata)}
+            for one in found
+        ]
+
+    async def checkout(self, version: int | str) -> Dataset:
+        """Open another version of this dataset; one request.
+
+        Raises
+        ------
+        VersionNotFoundError
+            There is no such version, or it has been cleaned up.
+        """
+        return self._handle.at(await self._handle.read(version))
+
+    async def latest(self) -> Dataset:
+        """Open the newest version; one round of requests where it is this one or the next."""
+        manifest = await refresh(self._places.client, self._places.root, self._manifest)
+        return self if manifest is self._manifest else self._handle.at(manifest)
+
+    def _project(
+        self,
+        columns: Columns,
+        *,
+        filter: str | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+    ) -> Projection:
+        if with_row_id and self._manifest.reader_flags & Feature.STABLE_ROW_IDS:
+            raise UnsupportedFeatureError(
+                "this dataset has stable row ids, which this library does not read yet; "
+                "ask for row addresses",
+                feature="stable row ids",
+            )
+        return Projection.of(
+            self._manifest.schema,
+            columns,
+            filter=filter,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+        )
+
+    def _choose(self, fragments: Iterable[Fragment | int]) -> tuple[Fragment, ...]:
+        known = {fragment.id: fragment for fragment in self._manifest.fragments}
+        chosen = []
+        for wanted in fragments:
+            found = known.get(wanted if isinstance(wanted, int) else wanted.id)
+            if found is None:
+                raise InvalidInputError(
+                    f"version {self.version} has no fragment {wanted!r}; it has {sorted(known)}"
+                )
+            chosen.append(found)
+        return tuple(chosen)

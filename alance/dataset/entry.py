@@ -1,0 +1,237 @@
+"""The doors: opening, writing, and the two halves of a write that several processes share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+
+from alance.dataset.dataset import Dataset, Handle
+from alance.dataset.source import Data, open_source
+from alance.dataset.write import (
+    WriteLimits,
+    WriteProgress,
+    commit_version,
+    discard,
+    find_target,
+    upload_fragments,
+    write,
+)
+from alance.io.uri import StorageOptions
+from alance.session import Session, current_session
+from alance.table.manifest import Fragment
+
+__all__ = [
+    "commit_fragments",
+    "discard_fragments",
+    "open_dataset",
+    "write_dataset",
+    "write_fragments",
+]
+
+
+async def open_dataset(
+    uri: str | os.PathLike[str],
+    *,
+    version: int | str | None = None,
+    storage_options: StorageOptions = None,
+    session: Session | None = None,
+) -> Dataset:
+    """Open a version of a dataset.
+
+    Parameters
+    ----------
+    uri
+        ``s3://bucket/path``, ``gs://``, ``az://``, ``file://``, ``memory://`` or a local path.
+    version
+        Version number; None opens the newest.
+    storage_options
+        Options by the names of pylance and object_store, such as ``aws_region``; or an obstore
+        store or credential provider.
+    session
+        Limits and caches; None uses those of the running event loop.
+
+    Raises
+    ------
+    DatasetNotFoundError, VersionNotFoundError
+        There is no dataset, or it has no such version.
+    InvalidInputError
+        A URI or option that makes no sense.
+    UnsupportedFeatureError
+        The dataset uses a feature that this library does not know; says which.
+    CorruptFileError, StoreError
+        The manifest is damaged; a request failed after retries.
+
+    Notes
+    -----
+    Requests: 2 in 2 rounds (a short listing, then the manifest); with `version` 1. A manifest above
+    64 KiB takes one more.
+    """
+    handle = Handle.of(uri, storage_options, session or current_session())
+    return handle.at(await handle.read(version))
+
+
+async def write_dataset(
+    data: Data,
+    uri: str | os.PathLike[str],
+    *,
+    mode: str = "create",
+    schema: pa.Schema | None = None,
+    max_rows_per_file: int = 1_048_576,
+    max_bytes_per_file: int | None = None,
+    data_storage_version: str | None = None,
+    enable_stable_row_ids: bool = False,
+    storage_options: StorageOptions = None,
+    session: Session | None = None,
+    transaction_properties: Mapping[str, str] | None = None,
+    progress: Callable[[WriteProgress], object] | None = None,
+) -> Dataset:
+    """Write data as a new version of a dataset, and open it.
+
+    Parameters
+    ----------
+    data
+        A `pyarrow.Table`, `RecordBatch` or `RecordBatchReader`, anything with
+        ``__arrow_c_stream__``, or a sync or async iterable of `RecordBatch` (then with `schema`).
+    uri, storage_options, session
+        As for `open_dataset`.
+    mode
+        "create": an error if a dataset exists. "append": behind the existing rows; creates where
+        there is no dataset. "overwrite": a version with only these rows; older versions stay.
+    schema
+        Of the data, where it does not say so itself.
+    max_rows_per_file, max_bytes_per_file
+        Another file, and fragment, begins at either. None: 90 GiB.
+    data_storage_version
+        "2.1", which is also "stable", the default. An append keeps the dataset's own.
+    enable_stable_row_ids
+        Give rows of a new dataset ids that outlast compaction.
+    transaction_properties
+        Text by key, kept with the transaction in the history.
+    progress
+        Called with a `WriteProgress` after every batch and file.
+
+    Returns
+    -------
+    Dataset
+        At the version just committed.
+
+    Raises
+    ------
+    DatasetAlreadyExistsError
+        Mode "create" and a dataset exists.
+    SchemaMismatchError
+        Mode "append" and the data does not fit; says every difference.
+    InvalidInputError
+        An argument or type that cannot be; names it. All three before anything is written.
+    CommitError
+        Rows were uploaded but not, or not known to be, committed; see `alance.errors`.
+
+    Notes
+    -----
+    Memory: the pages being encoded and uploaded, whatever the length of `data`. Requests: a look at
+    the newest version, the data files (parts of 8 MiB), then transaction file and manifest in one
+    round. A failed or cancelled write leaves the dataset as it was and removes what it uploaded.
+    """
+    limits = WriteLimits(max_rows_per_file, max_bytes_per_file)
+    handle = Handle.of(uri, storage_options, session or current_session())
+    manifest = await write(
+        handle.session,
+        handle.places.client,
+        handle.places.root,
+        data,
+        mode=mode,
+        schema=schema,
+        limits=limits,
+        data_storage_version=data_storage_version,
+        stable_row_ids=enable_stable_row_ids,
+        properties=transaction_properties,
+        progress=progress,
+    )
+    return handle.at(manifest)
+
+
+async def write_fragments(
+    data: Data,
+    uri: str | os.PathLike[str],
+    *,
+    mode: str = "append",
+    schema: pa.Schema | None = None,
+    max_rows_per_file: int = 1_048_576,
+    max_bytes_per_file: int | None = None,
+    data_storage_version: str | None = None,
+    storage_options: StorageOptions = None,
+    session: Session | None = None,
+) -> list[Fragment]:
+    """Upload data files without committing them: one worker's half of a write by many.
+
+    Parameters are those of `write_dataset`, and must be the same for `commit_fragments`.
+
+    Returns
+    -------
+    list of Fragment
+        For `commit_fragments`, in the order of the rows; empty when there were none.
+    """
+    limits = WriteLimits(max_rows_per_file, max_bytes_per_file)
+    handle = Handle.of(uri, storage_options, session or current_session())
+    source = open_source(data, schema, handle.session)
+    target = await find_target(
+        handle.session,
+        handle.places.client,
+        handle.places.root,
+        mode=mode,
+        schema=source.schema,
+        data_storage_version=data_storage_version,
+    )
+    return await upload_fragments(target, source, limits)
+
+
+async def commit_fragments(
+    uri: str | os.PathLike[str],
+    fragments: Sequence[Fragment],
+    *,
+    mode: str = "append",
+    schema: pa.Schema,
+    data_storage_version: str | None = None,
+    transaction_properties: Mapping[str, str] | None = None,
+    storage_options: StorageOptions = None,
+    session: Session | None = None,
+) -> Dataset:
+    """Commit what `write_fragments` uploaded, by any number of workers, as one version.
+
+    Parameters
+    ----------
+    fragments
+        In the order that their rows shall have.
+    schema
+        Of the data that was written.
+
+    Raises
+    ------
+    DatasetAlreadyExistsError, SchemaMismatchError, CommitError
+        As for `write_dataset`; the files stay, see `discard_fragments`.
+    """
+    handle = Handle.of(uri, storage_options, session or current_session())
+    target = await find_target(
+        handle.session,
+        handle.places.client,
+        handle.places.root,
+        mode=mode,
+        schema=schema,
+        data_storage_version=data_storage_version,
+    )
+    manifest = await commit_version(target, fragments, properties=transaction_properties)
+    return handle.at(manifest)
+
+
+async def discard_fragments(
+    uri: str | os.PathLike[str],
+    fragments: Sequence[Fragment],
+    *,
+    storage_options: StorageOptions = None,
+    session: Session | None = None,
+) -> None:
+    """Remove the files of fragments that will not be committed; failures are passed over."""
+    handle = Handle.of(uri, storage_options, session or current_session())
+    await discard(handle.places.client, handle.places.root, fragments)

@@ -1,0 +1,260 @@
+"""Reading one fragment: its data files and deletion vector, opened once, then any of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import anyio
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from alance._aio import first_error
+from alance.dataset.projection import Projection, RootPlan
+from alance.encodings.assemble import leaf_to_arrow, zip_leaves
+from alance.encodings.rows import RowRanges, expand_ranges
+from alance.encodings.step import Decode
+from alance.errors import CorruptFileError, FormatError
+from alance.file.columns import ColumnReader, run_steps
+from alance.file.reader import FileReader
+from alance.io.client import StoreClient
+from alance.session import Session
+from alance.table.deletion import read_deletion_vector
+from alance.table.manifest import DataFile, Fragment
+from alance.table.naming import join
+from alance.types import ByteRange
+
+__all__ = ["DecodeRows", "FragmentReader", "Places", "open_fragment"]
+
+DecodeRows: TypeAlias = Callable[[], list[pa.Array]]
+"""Decodes fetched rows; CPU only, for a thread."""
+
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a dataset's files lie: its own root and its base paths, each with a client."""
+
+    session: Session
+    client: StoreClient
+    root: str
+    bases: dict[int, tuple[StoreClient, str, bool]]
+    """Base id -> client, path, whether it is a dataset root."""
+
+    def data_file(self, file: DataFile) -> tuple[StoreClient, str]:
+        """Client and path of a data file."""
+        if file.base_id is None:
+            return self.client, join(self.root, "data", file.path)
+        client, path, is_root = self._base(file.base_id)
+        return client, join(path, "data", file.path) if is_root else join(path, file.path)
+
+    def deletion_root(self, fragment: Fragment) -> tuple[StoreClient, str]:
+        """Client and dataset root of a fragment's deletion file."""
+        assert fragment.deletion_file is not None
+        if fragment.deletion_file.base_id is None:
+            return self.client, self.root
+        client, path, _ = self._base(fragment.deletion_file.base_id)
+        return client, path
+
+    def _base(self, base_id: int) -> tuple[StoreClient, str, bool]:
+        found = self.bases.get(base_id)
+        if found is None:
+            raise CorruptFileError(f"a file lies below base path {base_id}, which is not recorded")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column with the file it is in."""
+
+    file: FileReader
+    reader: ColumnReader
+
+
+class FragmentReader:
+    """An opened fragment: readers of the wanted columns, and which rows are deleted."""
+
+    def __init__(
+        self, fragment: Fragment, columns: dict[int, _Column], deleted: Offsets | None
+    ) -> None:
+        self.fragment = fragment
+        self._columns = columns
+        self._deleted = deleted
+
+    @property
+    def row_bytes(self) -> float:
+        """Stored bytes of a row in the wanted columns, on average."""
+        stored = sum(column.reader.num_bytes for column in self._columns.values())
+        return stored / max(self.fragment.physical_rows, 1)
+
+    def live(self, start: int, stop: int) -> RowRanges:
+        """Offsets of the live rows [start, stop), counted without deleted ones."""
+        if self._deleted is None:
+            return RowRanges.one(start, stop)
+        if start >= stop:
+            return RowRanges.one(0, 0)
+        bounds = self.offsets(np.array([start, stop - 1], np.int64))
+        first, last = int(bounds[0]), int(bounds[1]) + 1
+        inside = self._deleted[np.searchsorted(self._deleted, first) :]
+        inside = inside[: np.searchsorted(inside, last)]
+        starts = np.concatenate(([first], inside + 1))
+        stops = np.concatenate((inside, [last]))
+        kept = starts < stops
+        return RowRanges(starts[kept], stops[kept])
+
+    def offsets(self, positions: Offsets) -> Offsets:
+        """Offsets of rows by their position among the live rows."""
+        if self._deleted is None:
+            return positions
+        # Before the k-th deleted row lie deleted[k] - k live ones.
+        live_before = self._deleted - np.arange(len(self._deleted))
+        return positions + np.searchsorted(live_before, positions, side="right")
+
+    def addresses(self, rows: RowRanges) -> npt.NDArray[np.uint64]:
+        """Row addresses of rows by offset."""
+        base = np.uint64(self.fragment.id << 32)
+        return expand_ranges(rows.starts, rows.stops).astype(np.uint64) | base
+
+    async def fetch(
+        self, projection: Projection, rows: RowRanges, *, priority: int = 0
+    ) -> tuple[DecodeRows, int]:
+        """Fetch what rows of the wanted columns need.
+
+        Parameters
+        ----------
+        projection
+            The one that the fragment was opened with.
+        rows
+            Offsets in the fragment, deleted rows counted.
+        priority
+            Lower goes first when requests must wait.
+
+        Returns
+        -------
+        decode, num_bytes
+            Makes one array for each of `projection.roots`; and the bytes it works on.
+
+        Notes
+        -----
+        Rounds: one where chunk tables and indices are in the tail or known from before, else two.
+        """
+        ids = [leaf.field_id for root in projection.roots for leaf in root.leaves]
+        decodes: dict[int, list[Decode]] = {}
+        files: dict[str, list[int]] = {}
+        for field_id in ids:
+            if field_id in self._columns:
+                files.setdefault(self._columns[field_id].file.path, []).append(field_id)
+        num_bytes = 0
+
+        async def fetch_file(field_ids: Sequence[int]) -> None:
+            nonlocal num_bytes
+            file = self._columns[field_ids[0]].file
+            steps, counts = [], []
+            try:
+                for field_id in field_ids:
+                    planned = self._columns[field_id].reader.plan(rows)
+                    steps.extend(planned)
+                    counts.append(len(planned))
+
+                async def fetch(ranges: Sequence[ByteRange]) -> Sequence[memoryview]:
+                    nonlocal num_bytes
+                    found = await file.fetch(ranges, priority=priority)
+                    num_bytes += sum(len(view) for view in found)
+                    return found
+
+                done = iter(await run_steps(steps, fetch))
+            except FormatError as exc:
+                exc.add_note(f"in file {file.path}")
+                raise
+            for field_id, count in zip(field_ids, counts, strict=True):
+                decodes[field_id] = [next(done) for _ in range(count)]
+
+        if len(files) == 1:
+            await fetch_file(*files.values())
+        elif files:
+            with first_error():
+                async with anyio.create_task_group() as tg:
+                    for field_ids in files.values():
+                        tg.start_soon(fetch_file, field_ids)
+        num_rows = rows.num_rows
+        return lambda: [_build(root, decodes, num_rows) for root in projection.roots], num_bytes
+
+
+def _build(root: RootPlan, decodes: dict[int, list[Decode]], num_rows: int) -> pa.Array:
+    """Decode the pages of a top-level field and join its leaves."""
+    if num_rows == 0:
+        return pa.nulls(0, root.kind)
+    arrays: list[pa.Array | None] = []
+    for leaf in root.leaves:
+        pages = decodes.get(leaf.field_id)
+        if pages is None:
+            arrays.append(None)
+            continue
+        parts = [leaf_to_arrow(page.run(), leaf.chain) for page in pages]
+        array = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+        if len(array) != num_rows:
+            raise CorruptFileError(f"column {root.name!r} has {len(array)} of {num_rows} rows")
+        arrays.append(array)
+    return zip_leaves(root.kind, arrays, root.counts, num_rows)
+
+
+async def open_fragment(
+    places: Places, fragment: Fragment, projection: Projection
+) -> FragmentReader:
+    """Open the files of a fragment that hold wanted columns, and its deletion vector, at once.
+
+    Notes
+    -----
+    Requests: one for each file not opened before in the session, one for a deletion file; all in
+    the same round.
+    """
+    wanted = {leaf.field_id for root in projection.roots for leaf in root.leaves}
+    columns: dict[int, _Column] = {}
+    deleted: list[Offsets] = []
+
+    async def open_file(file: DataFile, slots: Sequence[tuple[int, int]]) -> None:
+        reader = await _open_file(places, file)
+        for field_id, index in slots:
+            column = await reader.column(index)
+            if column.num_rows != fragment.physical_rows:
+                raise CorruptFileError(
+                    f"column {index} of {reader.path} has {column.num_rows} rows; fragment "
+                    f"{fragment.id} has {fragment.physical_rows}",
+                    path=reader.path,
+                )
+            columns[field_id] = _Column(reader, column)
+
+    async def read_deleted() -> None:
+        client, root = places.deletion_root(fragment)
+        vector = await read_deletion_vector(client, root, fragment)
+        deleted.append(vector.astype(np.int64))
+
+    with first_error():
+        async with anyio.create_task_group() as tg:
+            for file in fragment.files:
+                slots = [
+                    (field_id, index)
+                    for field_id, index in zip(file.fields, file.column_indices, strict=True)
+                    if field_id in wanted and index >= 0
+                ]
+                if slots:
+                    tg.start_soon(open_file, file, slots)
+            if fragment.deletion_file is not None:
+                tg.start_soon(read_deleted)
+    places.session.files.shrink()
+    return FragmentReader(fragment, columns, deleted[0] if deleted else None)
+
+
+async def _open_file(places: Places, file: DataFile) -> FileReader:
+    client, path = places.data_file(file)
+    files = places.session.files
+    key = (client.store, path, file.file_size_bytes)
+    reader = files.get(key)
+    if reader is None:
+        size = file.file_size_bytes or None
+        opened = await FileReader.open(client, path, size, places.session.registry)
+        reader = files.put(key, opened)
+    return reader

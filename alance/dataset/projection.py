@@ -1,0 +1,236 @@
+"""What a read returns and what it must fetch for that: columns, expressions, filter, row addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from alance.encodings.assemble import LeafCounts
+from alance.errors import InvalidInputError
+from alance.file.schema import Leaf, Nesting, Schema
+from alance.query.evaluate import evaluate, filter_mask
+from alance.query.expression import Expression
+from alance.query.parser import parse_expression, parse_filter
+from alance.types import FileVersion
+
+__all__ = ["ROW_ADDRESS", "ROW_ID", "Columns", "LeafPlan", "Projection", "RootPlan"]
+
+Columns = Sequence[str] | Mapping[str, str] | None
+"""Names, dotted for nested fields; or output name -> SQL expression; None for all columns."""
+
+ROW_ID = "_rowid"
+ROW_ADDRESS = "_rowaddr"
+
+
+@dataclass(frozen=True, slots=True)
+class LeafPlan:
+    """A leaf to read: its field id and the Arrow types from its top-level field down to it."""
+
+    field_id: int
+    chain: tuple[pa.DataType, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RootPlan:
+    """A top-level field to read, with those of its leaves that are wanted."""
+
+    name: str
+    kind: pa.DataType
+    """Without extension types."""
+    leaves: tuple[LeafPlan, ...]
+    counts: LeafCounts
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """One column of the result: a path to take out of what was read, or an expression."""
+
+    field: pa.Field
+    path: tuple[str, ...]
+    expression: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """Columns of a result, the filter that rows must pass, and the fields to read for both."""
+
+    schema: pa.Schema
+    """Of the result."""
+    roots: tuple[RootPlan, ...]
+    filter: Expression | None
+    with_row_id: bool
+    with_row_address: bool
+    _read_schema: pa.Schema
+    _outputs: tuple[_Output, ...]
+
+    @property
+    def needs_addresses(self) -> bool:
+        """Whether `finish` must be given row addresses."""
+        return self.with_row_id or self.with_row_address
+
+    @classmethod
+    def of(
+        cls,
+        schema: Schema,
+        columns: Columns = None,
+        *,
+        filter: str | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+    ) -> Projection:
+        """Plan a read of a dataset's schema.
+
+        Raises
+        ------
+        InvalidInputError
+            An unknown or repeated column, an expression or filter that does not parse or does not
+            fit the schema.
+        """
+        arrow = schema.to_arrow()
+        predicate = None if filter is None else parse_filter(filter, arrow)
+        outputs = _outputs(schema, arrow, columns)
+        needed: dict[str, None] = {}
+        for output in outputs:
+            paths = [output.path] if output.expression is None else output.expression.columns()
+            needed.update(dict.fromkeys(_quoted(path) for path in paths))
+        if predicate is not None:
+            needed.update(dict.fromkeys(_quoted(path) for path in predicate.columns()))
+        read = schema.project(_outermost(needed))
+        fields = [output.field for output in outputs]
+        fields += [pa.field(ROW_ID, pa.uint64())] * with_row_id
+        fields += [pa.field(ROW_ADDRESS, pa.uint64())] * with_row_address
+        return cls(
+            schema=pa.schema(fields, metadata=arrow.metadata),
+            roots=_plan_roots(read),
+            filter=predicate,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            _read_schema=read.to_arrow(),
+            _outputs=outputs,
+        )
+
+    def finish(
+        self, arrays: Sequence[pa.Array], num_rows: int, addresses: npt.NDArray[np.uint64] | None
+    ) -> pa.RecordBatch:
+        """Make the result's rows from what was read: filter, evaluate, rename.
+
+        Parameters
+        ----------
+        arrays
+            One for each of `roots`, `num_rows` long.
+        num_rows
+            Rows read.
+        addresses
+            Row address of each row read; needed with `with_row_id` or `with_row_address`.
+        """
+        batch = _batch(arrays, self._read_schema, num_rows)
+        if self.filter is not None:
+            mask = filter_mask(self.filter, batch)
+            if addresses is not None:
+                addresses = addresses[mask.to_numpy(zero_copy_only=False)]
+            num_rows = mask.true_count
+            batch = batch.filter(mask)
+        columns = [self._column(output, batch) for output in self._outputs]
+        if addresses is not None:
+            rows = pa.array(addresses, pa.uint64())
+            columns += [rows] * (self.with_row_id + self.with_row_address)
+        return _batch(columns, self.schema, num_rows)
+
+    def _column(self, output: _Output, batch: pa.RecordBatch) -> pa.Array:
+        if output.expression is not None:
+            return evaluate(output.expression, batch)
+        column = batch.column(batch.schema.get_field_index(output.path[0]))
+        return pc.struct_field(column, list(output.path[1:])) if output.path[1:] else column
+
+
+def _batch(columns: Sequence[pa.Array], schema: pa.Schema, num_rows: int) -> pa.RecordBatch:
+    if not columns:
+        empty = pa.StructArray.from_buffers(pa.struct([]), num_rows, [None])
+        return pa.RecordBatch.from_struct_array(empty).replace_schema_metadata(schema.metadata)
+    typed = [
+        column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(typed, schema=schema)
+
+
+def _outputs(schema: Schema, arrow: pa.Schema, columns: Columns) -> tuple[_Output, ...]:
+    if columns is None:
+        return tuple(_Output(field, (field.name,)) for field in arrow)
+    if isinstance(columns, str):
+        raise InvalidInputError(f"columns must be a list of names, not the string {columns!r}")
+    if isinstance(columns, Mapping):
+        found = []
+        for name, sql in columns.items():
+            expression = parse_expression(sql, arrow)
+            found.append(_Output(pa.field(name, expression.type), (), expression))
+        return tuple(found)
+    outputs: dict[str, _Output] = {}
+    for column, path in zip(columns, schema.resolve(columns), strict=True):
+        if column in outputs:
+            raise InvalidInputError(f"column {column!r} is asked for twice")
+        outputs[column] = _Output(_nested_field(arrow, column, path), path)
+    return tuple(outputs.values())
+
+
+def _nested_field(arrow: pa.Schema, column: str, path: Sequence[str]) -> pa.Field:
+    """Follow a path through structs; the result is null where one of them is."""
+    field = arrow.field(path[0])
+    if len(path) == 1:
+        return field
+    nullable = field.nullable
+    for part in path[1:]:
+        if not pa.types.is_struct(field.type):
+            raise InvalidInputError(
+                f"column {column!r} leads into {field.name!r} of type {field.type}; ask for "
+                "that column itself"
+            )
+        field = field.type.field(part)
+        nullable = nullable or field.nullable
+    return field.with_name(column).with_nullable(nullable)
+
+
+def _quoted(path: Sequence[str]) -> str:
+    return ".".join(f"`{part}`" for part in path)
+
+
+def _outermost(names: Mapping[str, None]) -> list[str]:
+    """Leave out names below others in the list: reading the outer one reads them too."""
+    return [
+        name
+        for name in names
+        if not any(name != other and name.startswith(other + ".") for other in names)
+    ]
+
+
+def _plan_roots(read: Schema) -> tuple[RootPlan, ...]:
+    leaves: list[list[LeafPlan]] = [[] for _ in read.roots]
+    # Which column a leaf has is the file's matter; only the nesting counts here.
+    for leaf in read.leaves(FileVersion.V2_2):
+        leaves[leaf.top_level].append(LeafPlan(leaf.field_id, _chain(leaf)))
+    return tuple(
+        RootPlan(root.field.name, root.data_type, tuple(found), LeafCounts(root.data_type))
+        for root, found in zip(read.roots, leaves, strict=True)
+    )
+
+
+def _chain(leaf: Leaf) -> tuple[pa.DataType, ...]:
+    """Types from the top-level field to the leaf, every struct cut down to one member."""
+    kind = leaf.node.data_type
+    chain = [kind]
+    for parent, child in zip(leaf.nodes[-2::-1], leaf.nodes[:0:-1], strict=True):
+        member = pa.field(child.field.name, kind, child.field.nullable)
+        match parent.kind:
+            case Nesting.STRUCT:
+                kind = pa.struct([member])
+            case Nesting.LIST:
+                kind = pa.list_(member)
+            case _:
+                kind = pa.large_list(member)
+        chain.append(kind)
+    return tuple(reversed(chain))
