@@ -1,7 +1,7 @@
 """Scripts that end right after their last await must not abort: shown by many short processes.
 
-Each case runs a few processes; `ALANCE_EXIT_RUNS` (processes per case) asks for more. Without the
-hook of `alance.io.exit`, up to one in five of these scripts ends with SIGABRT.
+`ALANCE_EXIT_PROCESSES` says how many in all (`make exit-test`). Without the hook of
+`alance.io.exit`, up to one in five of these scripts ends with SIGABRT.
 """
 
 import json
@@ -22,7 +22,7 @@ from alance.testing.s3 import S3Server
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
-RUNS = int(os.environ.get("ALANCE_EXIT_RUNS", "2"))
+PROCESSES = int(os.environ.get("ALANCE_EXIT_PROCESSES", "28"))
 AT_ONCE = 4
 
 PREAMBLE = """
@@ -87,6 +87,10 @@ if child:
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """,
 }
+
+
+RUNS = -(-PROCESSES // (2 * len(SCRIPTS)))
+"""Processes per script and store."""
 
 
 def run(script: str, place: str) -> tuple[int, str]:
