@@ -53,6 +53,7 @@ __all__ = [
     "StoreTimeoutError",
     "UnsupportedFeatureError",
     "VersionNotFoundError",
+    "check_count",
 ]
 
 
@@ -190,3 +191,15 @@ class PermissionDeniedError(StoreError):
 
 class PreconditionFailedError(StoreError):
     """A conditional request was refused."""
+
+
+def check_count(name: str, value: object, *, least: int) -> None:
+    """Refuse an argument that is no whole number from `least` up.
+
+    Raises
+    ------
+    InvalidInputError
+        Names the argument.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InvalidInputError(f"{name} must be a whole number from {least}, not {value!r}")

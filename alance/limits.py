@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from alance.errors import InvalidInputError
+from alance.errors import check_count
 
 __all__ = ["Limits"]
 
@@ -43,6 +43,4 @@ class Limits:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = getattr(self, field.name)
-            if not isinstance(value, int) or value < 1:
-                raise InvalidInputError(f"{field.name} must be a positive integer, not {value!r}")
+            check_count(field.name, getattr(self, field.name), least=1)

@@ -28,7 +28,7 @@ class Session:
     """What many calls share: limits, connections, caches, encodings.
 
     Give one to `open_dataset` or `write_dataset`; without one, all calls on the same event loop
-    share that loop's default session. A session belongs to the event loop that first awaits with it.
+    share that loop's default session.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Session:
         self._decoders = anyio.CapacityLimiter(self.limits.decoders_max)
 
     def sibling(self) -> Session:
-        """Return a session for another event loop: the same limits and stores, caches of its own."""
+        """Return a session for another event loop: the same stores, caches of its own."""
         other = Session(limits=self.limits, registry=self.registry)
         other.clients = self.clients.sibling()
         return other

@@ -72,7 +72,8 @@ _loop = _Loop()
 
 
 def _run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    return _loop.portal().call(work)
+    result: T = _loop.portal().call(work)
+    return result
 
 
 class Scan:

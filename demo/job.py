@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 import alance
 import alance.spark
-from alance.spark.writer import Mode
+from alance.dataset.write import Mode
 from demo.flights import CarrierDelay, Flights, join_flights
 
 __all__ = ["Lookups", "delays_from_dataset", "look_around", "write_year"]

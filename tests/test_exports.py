@@ -44,13 +44,13 @@ def test_all_is_sorted_and_complete(package: ModuleType) -> None:
     assert [name for name in listed if not name.startswith("_")] == _public(package)
 
 
-@pytest.mark.parametrize(("package", "name", "value"), _exported())
+@pytest.mark.parametrize(("package", "name", "value"), list(_exported()))
 def test_exported_names_belong_to_the_package(package: ModuleType, name: str, value: Any) -> None:
     assert value.__module__ == package.__name__
     assert value.__name__ == name
 
 
-@pytest.mark.parametrize(("package", "name", "value"), _exported())
+@pytest.mark.parametrize(("package", "name", "value"), list(_exported()))
 def test_exported_names_are_documented(package: ModuleType, name: str, value: Any) -> None:
     assert value.__doc__, f"{package.__name__}.{name} has no docstring"
     if not inspect.isclass(value):

@@ -26,7 +26,7 @@ LAYERS = (
 )
 """A layer imports from itself and from those before it."""
 
-IO_USERS = {"io", "file", "table", "session", "dataset", "testing"}
+IO_USERS = {"io", "file", "table", "session", "dataset", "sync", "spark", "cli", "testing"}
 """`io` stands beside the encodings: it imports the base only, and these import it."""
 
 WIRE_MODULES = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pyarrow as pa
 from anyio.from_thread import start_blocking_portal
@@ -25,15 +25,18 @@ def iterate_in_thread(
     """
     with start_blocking_portal() as portal:
 
-        async def enter() -> tuple[Scan, object]:
+        async def enter() -> tuple[Scan, AsyncIterator[pa.RecordBatch]]:
             scan = open_scan(open_session())
             return scan, await scan.__aenter__()
+
+        async def read() -> pa.RecordBatch:
+            return await batches.__anext__()
 
         scan, batches = portal.call(enter)
         try:
             while True:
                 try:
-                    yield portal.call(batches.__anext__)  # type: ignore[attr-defined]
+                    yield portal.call(read)
                 except StopAsyncIteration:
                     return
         finally:

@@ -17,7 +17,7 @@ from alance.dataset.source import Data
 from alance.dataset.stream import ScanOptions
 from alance.dataset.take import take_positions
 from alance.dataset.write import WriteLimits, WriteProgress, write
-from alance.errors import InvalidInputError, UnsupportedFeatureError
+from alance.errors import InvalidInputError, UnsupportedFeatureError, check_count
 from alance.io.uri import StorageOptions
 from alance.session import Session
 from alance.table.features import Feature
@@ -62,8 +62,8 @@ class Handle:
             raise UnsupportedFeatureError(
                 f"opening tag {version!r}: tags are not read by this library yet", feature="tags"
             )
-        if version is not None and (not isinstance(version, int) or version < 1):
-            raise InvalidInputError(f"version must be a number from 1, not {version!r}")
+        if version is not None:
+            check_count("version", version, least=1)
         return await read_manifest(self.places.client, self.places.root, version)
 
     def at(self, manifest: Manifest) -> Dataset:
@@ -203,8 +203,8 @@ class Dataset:
             ("offset", offset, 0),
             ("batch_size", batch_size, 1),
         ):
-            if value is not None and (not isinstance(value, int) or value < least):
-                raise InvalidInputError(f"{name} must be an integer from {least}, not {value!r}")
+            if value is not None:
+                check_count(name, value, least=least)
         projection = self._project(
             columns,
             filter=filter,
@@ -270,8 +270,8 @@ class Dataset:
         Notes
         -----
         Requests: one per data file not opened before in the session, all in one round; then one for
-        each run of chunks that hold the rows, neighbours merged, in one round more (two where a file
-        was written without its search cache beside the footer). Memory: the touched chunks.
+        each run of chunks that hold the rows, neighbours merged, in one round more (two where a
+        file was written without its search cache beside the footer). Memory: the touched chunks.
         """
         projection = self._project(columns)
         return await take_positions(self._places, self._manifest.fragments, indices, projection)

@@ -1,4 +1,4 @@
-"""What a read returns and what it must fetch for that: columns, expressions, filter, row addresses."""
+"""What a read returns, and what it must fetch for that: columns, expressions, filter."""
 
 from __future__ import annotations
 

@@ -31,7 +31,6 @@ class Rebatcher:
         self._waiting: list[pa.RecordBatch] = []
         self._num_waiting = 0
 
-    @property
     def is_full(self) -> bool:
         """Whether the limit has been reached, so that more input is of no use."""
         return self._left == 0
@@ -60,7 +59,7 @@ class Rebatcher:
             yield rows.slice(start, self._batch_size)
         if whole < rows.num_rows:
             self._waiting, self._num_waiting = [rows.slice(whole)], rows.num_rows - whole
-        if self.is_full:
+        if self.is_full():
             yield from self.rest()
 
     def rest(self) -> Iterator[pa.RecordBatch]:

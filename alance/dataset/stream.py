@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import math
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import anyio
@@ -144,10 +145,9 @@ class _Run:
             with first_error():
                 async with self._send, slots, anyio.create_task_group() as tg:
                     tg.start_soon(self._read_ahead, queue)
-                    try:
+                    # Broken: the consumer has left.
+                    with suppress(anyio.BrokenResourceError):
                         await self._deliver(slots)
-                    except anyio.BrokenResourceError:
-                        pass  # the consumer has left
                     tg.cancel_scope.cancel()
         finally:
             self._budget.release(self._held)
@@ -188,7 +188,7 @@ class _Run:
     async def _deliver(self, slots: MemoryObjectReceiveStream[_Slot]) -> None:
         """Send batches, cut to size, as their windows come up; stop at the limit."""
         rebatcher = self._options.rebatcher()
-        if rebatcher.is_full:
+        if rebatcher.is_full():
             return
         async for slot in slots:
             await slot.done.wait()
@@ -199,7 +199,7 @@ class _Run:
             self._held -= slot.charged
             self._budget.release(slot.charged)
             self._window_slots.release()
-            if rebatcher.is_full:
+            if rebatcher.is_full():
                 return
         for batch in rebatcher.rest():
             await self._send.send(batch)

@@ -12,7 +12,7 @@ from alance.table.manifest import Fragment
 __all__ = ["Slice", "Window", "cut_windows", "slice_rows"]
 
 WINDOW_BYTES = 8 * 1024 * 1024
-"""Stored bytes that a window aims at: long enough to outweigh a request, short enough to overlap."""
+"""Stored bytes that a window aims at: enough to outweigh a request, few enough to overlap."""
 WINDOW_ROWS_MAX = 256 * 1024
 ROW_UNIT = 1024
 DECODED_SHARE = 3

@@ -19,6 +19,7 @@ from alance.errors import (
     DatasetAlreadyExistsError,
     DatasetNotFoundError,
     InvalidInputError,
+    check_count,
 )
 from alance.file.schema import Schema, match_append
 from alance.file.writer import FileWriter, WrittenFile
@@ -69,8 +70,8 @@ class WriteLimits:
     def __post_init__(self) -> None:
         for name in ("max_rows_per_file", "max_bytes_per_file"):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise InvalidInputError(f"{name} must be a positive integer, not {value!r}")
+            if value is not None:
+                check_count(name, value, least=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,5 +247,5 @@ class LeafCounts:
             fields = [kind.field(i) for i in range(kind.num_fields)]
         elif is_list(kind):
             fields = [kind.value_field]
-        self.children = tuple(LeafCounts(field.type) for field in fields)
-        self.total = sum(child.total for child in self.children) or 1
+        self.children: tuple[LeafCounts, ...] = tuple(LeafCounts(field.type) for field in fields)
+        self.total: int = sum(child.total for child in self.children) or 1

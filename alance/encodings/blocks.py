@@ -106,8 +106,8 @@ DataBlock: TypeAlias = (
 class Chunks:
     """The value buffers of many mini-block chunks, side by side.
 
-    Buffer b of chunk c is `data[offsets[b, c]:offsets[b, c] + sizes[b, c]]` and holds, together with
-    the chunk's other buffers, `num_values[c]` values. Every range has been checked to lie in `data`.
+    Buffer b of chunk c is `data[offsets[b, c]:offsets[b, c] + sizes[b, c]]` and holds, together
+    with the chunk's other buffers, `num_values[c]` values. Every range is known to lie in `data`.
     """
 
     data: Bytes

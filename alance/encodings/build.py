@@ -175,8 +175,9 @@ def _full_zip(shredded: Shredded) -> EncodedPage:
     if isinstance(values, VariableWidthBlock):
         per_offset = values.bits_per_offset
         spec, values = compress_wide(values)
-        width = 4 if per_offset == 32 else 8
-        data, starts = byte_kernels.zip_variable(*control, values.offsets, values.data, width)
+        data, starts = byte_kernels.zip_variable(
+            *control, values.offsets, values.data, 4 if per_offset == 32 else 8
+        )
     else:
         spec, zipped = _zipped(values)
         per_value = zipped.bits_per_value

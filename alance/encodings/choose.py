@@ -166,7 +166,7 @@ def _as_arrow(block: VariableWidthBlock) -> pa.Array:
 
 
 def _from_arrow(array: pa.Array) -> VariableWidthBlock:
-    dtype = np.int32 if pa.types.is_binary(array.type) else np.int64
+    dtype = "<i4" if pa.types.is_binary(array.type) else "<i8"
     _, places, data = array.buffers()
     offsets = np.frombuffer(places, dtype)[array.offset : array.offset + len(array) + 1]
     values = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)

@@ -99,7 +99,7 @@ class EncodingRegistry:
         return cls(MappingProxyType({e.spec_type: e for e in encodings}))
 
     def with_encoding(self, encoding: Compressive) -> EncodingRegistry:
-        """Return a registry that has this encoding too, in place of one for the same description."""
+        """Return a registry with this encoding, in place of one for the same description."""
         return EncodingRegistry(MappingProxyType({**self.by_spec, encoding.spec_type: encoding}))
 
     def find(self, spec: Spec) -> Compressive:

@@ -131,9 +131,9 @@ def take(block: DataBlock, positions: Positions) -> DataBlock:
         case FixedSizeListBlock(dimension, _, validity, items):
             inner = expand_ranges(positions * dimension, (positions + 1) * dimension)
             if validity is not None:
-                bits = np.empty((len(inner) + 7) // 8, np.uint8)
-                _check(byte_kernels.take_bits(validity, inner, bits))
-                validity = bits
+                bitmap = np.empty((len(inner) + 7) // 8, np.uint8)
+                _check(byte_kernels.take_bits(validity, inner, bitmap))
+                validity = bitmap
             return FixedSizeListBlock(dimension, num_values, validity, take(items, inner))
         case DictionaryBlock(indices, items):
             cut = take(indices, positions)

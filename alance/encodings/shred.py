@@ -171,8 +171,9 @@ def arrow_to_block(array: pa.Array) -> DataBlock:
         return FixedWidthBlock(1, length, byte_kernels.slice_bits(data, array.offset, length))
     try:
         bits = kind.bit_width
-    except ValueError:
-        raise UnsupportedFeatureError(f"values of type {kind} cannot be stored", feature=str(kind))
+    except ValueError as exc:
+        message = f"values of type {kind} cannot be stored"
+        raise UnsupportedFeatureError(message, feature=str(kind)) from exc
     if length == 0:
         return FixedWidthBlock(bits, 0, np.empty(0, np.uint8))
     start, stop = array.offset * bits // 8, (array.offset + length) * bits // 8
@@ -236,7 +237,7 @@ def leaf_bytes(array: pa.Array, path: Sequence[int]) -> int:
             node = node.storage
         if is_list(node.type):
             offsets = node.offsets
-            total += offsets.nbytes + len(node) // 8
+            total += int(offsets.nbytes) + len(node) // 8
             if len(offsets) == 0:
                 return total
             start, stop = offsets[0].as_py(), offsets[-1].as_py()

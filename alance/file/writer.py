@@ -177,9 +177,7 @@ class FileWriter:
 
     async def _place(self, column: _Column, page: EncodedPage) -> None:
         """Write a page's data buffers; its search buffers wait."""
-        places: list[ByteRange | None] = []
-        for buffer in page.buffers:
-            places.append(None if buffer.is_search else await self._write(buffer))
+        places = [None if b.is_search else await self._write(b) for b in page.buffers]
         priority = column.num_rows
         column.num_rows += page.num_rows
         kept = tuple(b if b.is_search else PageBuffer((), False) for b in page.buffers)

@@ -8,12 +8,12 @@ Value i is `data[offsets[i]:offsets[i + 1]]`; offsets are int32 or int64, n + 1 
 not start at 0. The GIL is released.
 """
 
-from typing import Final, TypeVar
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-_OffsetT = TypeVar("_OffsetT", np.int32, np.int64)
+Offsets: TypeAlias = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 
 SYMBOL_TABLE_BYTES: Final[int]
 CORRUPT_TABLE: Final[int]
@@ -22,8 +22,8 @@ CORRUPT_CODES: Final[int]
 OUTPUT_TOO_LARGE: Final[int]
 
 def decode(
-    symbol_table: bytes, offsets: npt.NDArray[_OffsetT], data: npt.NDArray[np.uint8]
-) -> tuple[npt.NDArray[_OffsetT], npt.NDArray[np.uint8], int]:
+    symbol_table: bytes, offsets: Offsets, data: npt.NDArray[np.uint8]
+) -> tuple[Offsets, npt.NDArray[np.uint8], int]:
     """Expand every value.
 
     Parameters
@@ -56,7 +56,7 @@ def decode(
     """
 
 def train(
-    offsets: npt.NDArray[_OffsetT],
+    offsets: Offsets,
     data: npt.NDArray[np.uint8],
     *,
     sample_bytes: int = 16384,
@@ -87,8 +87,8 @@ def train(
     """
 
 def encode(
-    symbol_table: bytes, offsets: npt.NDArray[_OffsetT], data: npt.NDArray[np.uint8]
-) -> tuple[npt.NDArray[_OffsetT], npt.NDArray[np.uint8]]:
+    symbol_table: bytes, offsets: Offsets, data: npt.NDArray[np.uint8]
+) -> tuple[Offsets, npt.NDArray[np.uint8]]:
     """Code every value, at each position with the longest symbol that matches.
 
     Parameters

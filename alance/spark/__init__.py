@@ -7,3 +7,4 @@ __all__ = ["read", "write"]
 
 for _name in __all__:
     globals()[_name].__module__ = __name__
+del _name

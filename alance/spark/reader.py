@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from alance import sync
+from alance.io.uri import StorageOptions
 from alance.spark.source import absolute_uri, arrow_schema, cast_batch, spark_schema
 
 __all__ = ["Slice", "plan_partitions", "read"]
@@ -26,7 +27,7 @@ def read(
     columns: Sequence[str] | Mapping[str, str] | None = None,
     filter: str | None = None,
     version: int | str | None = None,
-    storage_options: object = None,
+    storage_options: StorageOptions = None,
 ) -> DataFrame:
     """Read a dataset; tasks stream their fragments from storage when the DataFrame is used.
 
@@ -159,7 +160,7 @@ class ReadTask:
     filter: str | None
     partitions: tuple[tuple[Slice, ...], ...]
     schema: pa.Schema
-    storage_options: object = field(repr=False)
+    storage_options: StorageOptions = field(repr=False)
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the partitions whose numbers come in."""

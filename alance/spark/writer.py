@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Literal
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from alance import sync
+from alance.dataset.write import Mode
 from alance.errors import (
     AlanceError,
     CommitStateUnknownError,
-    DatasetAlreadyExistsError,
     DatasetNotFoundError,
-    InvalidInputError,
 )
-from alance.file.schema import Schema, match_append
+from alance.io.uri import StorageOptions
 from alance.spark.source import absolute_uri, arrow_schema, cast_batch, fit_schema
+from alance.table.manifest import Fragment
 from alance.table.wire import build_fragment, parse_fragment
-from alance.types import FileVersion
 
-__all__ = ["Mode", "write"]
-
-Mode = Literal["create", "append", "overwrite"]
+__all__ = ["write"]
 
 RESULT_SCHEMA = "partition int not null, position int not null, fragment binary not null"
 
@@ -39,7 +35,7 @@ def write(
     max_rows_per_file: int = 1_048_576,
     max_bytes_per_file: int | None = None,
     data_storage_version: str | None = None,
-    storage_options: object = None,
+    storage_options: StorageOptions = None,
     transaction_properties: Mapping[str, str] | None = None,
 ) -> int:
     """Write a DataFrame as one new version of a dataset.
@@ -95,9 +91,7 @@ def write(
     description of each fragment. Requests on the driver: those of opening and of one commit.
     """
     target = absolute_uri(uri)
-    schema = _target_schema(
-        arrow_schema(df.schema), target, mode, data_storage_version, storage_options
-    )
+    schema = _stored_schema(arrow_schema(df.schema), target, mode, storage_options)
     task = WriteTask(
         uri=target,
         schema=schema,
@@ -107,6 +101,8 @@ def write(
         data_storage_version=data_storage_version,
         storage_options=storage_options,
     )
+
+    task.upload(())  # no rows: every check of the arguments, before Spark does anything
 
     def write_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -144,22 +140,13 @@ class WriteTask:
     max_rows_per_file: int
     max_bytes_per_file: int | None
     data_storage_version: str | None
-    storage_options: object = field(repr=False)
+    storage_options: StorageOptions = field(repr=False)
 
     def run(
         self, batches: Iterator[pa.RecordBatch], *, partition: int
     ) -> Generator[pa.RecordBatch, None, None]:
         """Upload a partition as fragments and yield their descriptions, one row each."""
-        fragments = sync.write_fragments(
-            (cast_batch(batch, self.schema) for batch in batches if batch.num_rows),
-            self.uri,
-            schema=self.schema,
-            mode=self.mode,
-            max_rows_per_file=self.max_rows_per_file,
-            max_bytes_per_file=self.max_bytes_per_file,
-            data_storage_version=self.data_storage_version,
-            storage_options=self.storage_options,
-        )
+        fragments = self.upload(cast_batch(b, self.schema) for b in batches if b.num_rows)
         if not fragments:
             return
         try:
@@ -175,28 +162,28 @@ class WriteTask:
             sync.discard_fragments(self.uri, fragments, storage_options=self.storage_options)
             raise
 
+    def upload(self, batches: Iterable[pa.RecordBatch]) -> list[Fragment]:
+        """Write batches of `schema` as data files that belong to no version yet."""
+        return sync.write_fragments(
+            batches,
+            self.uri,
+            schema=self.schema,
+            mode=self.mode,
+            max_rows_per_file=self.max_rows_per_file,
+            max_bytes_per_file=self.max_bytes_per_file,
+            data_storage_version=self.data_storage_version,
+            storage_options=self.storage_options,
+        )
 
-def _target_schema(
-    schema: pa.Schema, uri: str, mode: Mode, file_version: str | None, storage_options: object
+
+def _stored_schema(
+    schema: pa.Schema, uri: str, mode: Mode, storage_options: StorageOptions
 ) -> pa.Schema:
-    """Schema in which the tasks write, after every check that needs no task."""
-    if mode not in ("create", "append", "overwrite"):
-        raise InvalidInputError(f'mode {mode!r} is unknown; "create", "append" or "overwrite"')
+    """Schema in which the tasks write: an append takes the dataset's own types where it can."""
+    if mode != "append":
+        return schema
     try:
         dataset = sync.open_dataset(uri, storage_options=storage_options)
     except DatasetNotFoundError:
-        Schema.from_arrow(schema).check_storable(FileVersion.parse(file_version or "stable"))
         return schema
-    if mode == "append":
-        schema = fit_schema(schema, dataset.schema)
-        match_append(Schema.from_arrow(dataset.schema), schema)
-    elif mode == "create":
-        raise DatasetAlreadyExistsError(
-            f'{uri} has a dataset at version {dataset.version}; write with mode="append" to add '
-            'to it or mode="overwrite" to replace its rows',
-            path=uri,
-        )
-    else:
-        version = FileVersion.parse(file_version or dataset.data_storage_version)
-        Schema.from_arrow(schema).check_storable(version)
-    return schema
+    return fit_schema(schema, dataset.schema)

@@ -90,7 +90,9 @@ def read_page(
     return leaf_to_arrow(step.run(), chain), num_bytes
 
 
-def read_array(kind: pa.DataType, leaves: Sequence[Sequence[StoredPage]], rows: RowRanges) -> pa.Array:
+def read_array(
+    kind: pa.DataType, leaves: Sequence[Sequence[StoredPage]], rows: RowRanges
+) -> pa.Array:
     """Read rows of all leaves of a type and join them again."""
     arrays = []
     for path, pages in zip(leaf_paths(kind), leaves, strict=True):

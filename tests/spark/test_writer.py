@@ -4,7 +4,6 @@ import datetime
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import alance.sync
 import pyarrow as pa
 import pytest
 from pyspark import TaskContext
@@ -13,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import alance.spark
+import alance.sync
 from alance.errors import (
     DatasetAlreadyExistsError,
     DatasetNotFoundError,
@@ -131,7 +131,7 @@ def test_a_retried_task_adds_no_duplicates(
     spark: SparkSession, small_batches: None, tmp_path: Path
 ) -> None:
     uri = tmp_path / "n.lance"
-    frame = _numbers(spark, 1000, 2).mapInArrow(_fails(partition=1, attempts=1), "n long")
+    frame = _numbers(spark, 1000, 2).mapInArrow(_fails(partition=1, attempts=1), "n long not null")
     assert alance.spark.write(frame, uri, max_rows_per_file=100) == 1
     dataset = alance.sync.open_dataset(uri)
     assert dataset.to_table()["n"].to_pylist() == list(range(1000))
@@ -146,7 +146,7 @@ def test_a_failed_job_changes_nothing(
 ) -> None:
     uri = tmp_path / "n.lance"
     alance.spark.write(_numbers(spark, 10, 1), uri)
-    frame = _numbers(spark, 1000, 2).mapInArrow(_fails(partition=1, attempts=2), "n long")
+    frame = _numbers(spark, 1000, 2).mapInArrow(_fails(partition=1, attempts=2), "n long not null")
     with pytest.raises(PythonException, match="made to fail"):
         alance.spark.write(frame, uri, mode="append", max_rows_per_file=100)
     dataset = alance.sync.open_dataset(uri)
@@ -188,8 +188,8 @@ def test_wrong_calls_fail_before_any_task(spark: SparkSession, tmp_path: Path) -
         yield from batches
 
     alance.spark.write(_numbers(spark, 3, 1), uri)
-    frame = _numbers(spark, 3, 1).mapInArrow(touch, "n long")
-    with pytest.raises(DatasetAlreadyExistsError, match="at version 1"):
+    frame = _numbers(spark, 3, 1).mapInArrow(touch, "n long not null")
+    with pytest.raises(DatasetAlreadyExistsError, match="version 1"):
         alance.spark.write(frame, uri)
     with pytest.raises(SchemaMismatchError, match="n: "):
         alance.spark.write(frame.select(F.col("n").cast("string")), uri, mode="append")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import numpy.typing as npt
 
@@ -61,16 +63,18 @@ class VariableEncoding(Compressive):
         return block
 
 
-def offset_bits(spec: Variable) -> int:
+def offset_bits(spec: Variable) -> Literal[32, 64]:
     """Width of the offsets, 32 or 64."""
     inner = spec.offsets
     if not isinstance(inner, Flat):
         raise UnsupportedFeatureError(
             f"offsets encoded as {type(inner).__name__}", feature="encoded offsets"
         )
-    if inner.bits_per_value not in (32, 64):
-        raise CorruptFileError(f"offsets of {inner.bits_per_value} bits do not exist")
-    return inner.bits_per_value
+    if inner.bits_per_value == 32:
+        return 32
+    if inner.bits_per_value == 64:
+        return 64
+    raise CorruptFileError(f"offsets of {inner.bits_per_value} bits do not exist")
 
 
 def _decode_block(data: Bytes, num_values: int, width: int) -> VariableWidthBlock:
@@ -120,7 +124,7 @@ def encode_variable(block: VariableWidthBlock) -> EncodedChunks:
 def _chunk_boundaries(
     offsets: npt.NDArray[np.int32] | npt.NDArray[np.int64],
 ) -> npt.NDArray[np.int64]:
-    """Value positions where chunks start: one power of two for all, halved where values are long."""
+    """Positions where chunks start: one power of two for all, halved where values are long."""
     num_values, width = len(offsets) - 1, offsets.dtype.itemsize
     total = int(offsets[-1]) - int(offsets[0]) + num_values * width
     per_chunk = CHUNK_VALUES_MAX

@@ -109,15 +109,15 @@ class FullZipReader:
         if 2 * len(rows.starts) * width * 16 >= index.num_bytes:
 
             def whole(found: Sequence[memoryview]) -> Step:
-                table = np.frombuffer(found[0], f"<u{width}").astype(np.int64)
+                table: Positions = np.frombuffer(found[0], f"<u{width}").astype(np.int64)
                 self._index = table
                 return self._plan_values(rows, table[rows.starts], table[rows.stops])
 
             return Fetch((index,), whole)
 
         def some(found: Sequence[memoryview]) -> Step:
-            places = np.array([int.from_bytes(f, "little") for f in found], np.uint64)
-            places = places.astype(np.int64)
+            unsigned = np.array([int.from_bytes(f, "little") for f in found], np.uint64)
+            places: Positions = unsigned.astype(np.int64)
             return self._plan_values(rows, places[0::2], places[1::2])
 
         pairs = zip(rows.starts.tolist(), rows.stops.tolist(), strict=True)

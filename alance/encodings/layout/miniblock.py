@@ -1,4 +1,4 @@
-"""Reading mini-block pages: locate chunks, fetch only those with wanted rows, decode them together."""
+"""Reading mini-block pages: locate chunks, fetch those with wanted rows, decode them together."""
 
 from __future__ import annotations
 
