@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import alance
+import alance.errors
 import alance.spark
 
 PACKAGES = (alance, alance.spark)
@@ -62,9 +63,12 @@ def test_exported_names_are_documented(package: ModuleType, name: str, value: An
 
 
 def test_every_error_is_exported() -> None:
-    from alance import errors
-
-    assert set(errors.__all__) <= set(alance.__all__)
+    names = {
+        name
+        for name, value in vars(alance.errors).items()
+        if isinstance(value, type) and issubclass(value, alance.AlanceError)
+    }
+    assert names <= set(alance.__all__)
 
 
 def test_import_loads_no_extra_and_starts_nothing() -> None:

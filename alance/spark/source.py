@@ -171,8 +171,7 @@ def _spark_type(kind: pa.DataType, path: str) -> spark_types.DataType:
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    types = pa.types
-    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    return isinstance(kind, pa.ListType | pa.LargeListType | pa.FixedSizeListType)
 
 
 def fit_schema(schema: pa.Schema, stored: pa.Schema) -> pa.Schema:
