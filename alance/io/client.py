@@ -117,7 +117,11 @@ class StoreClient:
         )
 
     async def open_upload(self, path: str) -> Upload:
-        """Begin an object that is written in pieces; sends nothing yet."""
+        """Begin an object that is written in pieces; sends nothing yet.
+
+        A write that sends parts takes one slot of `Limits.requests_max`, however many of its parts
+        are under way behind it.
+        """
         return _MeteredUpload(await self._store.open_upload(path), self._gate)
 
     async def delete(self, path: str) -> None:

@@ -65,7 +65,8 @@ class Scheduler:
             Half-open, in bytes, any order; may repeat and overlap. The caller has checked them
             against the object's size. Length n.
         priority
-            Lower goes first when more is planned than may be under way.
+            Lower goes first when more is planned than may be under way. A request has the priority
+            of its most urgent range; one that is joined later keeps the priority it has.
 
         Returns
         -------
@@ -83,7 +84,8 @@ class Scheduler:
         Notes
         -----
         Requests: as few as planned, all started together. Cancellation: safe; others that wait
-        for the same request are not disturbed.
+        for the same request are not disturbed. A request that fails, fails for every range in it,
+        which is why ranges past the end of the object must not come here.
         """
         for one in ranges:
             if not 0 <= one.start <= one.stop:
