@@ -8,6 +8,7 @@ from alance.encodings.compressive.flat import FlatEncoding
 from alance.encodings.compressive.fsst import FsstEncoding
 from alance.encodings.compressive.inline_bitpacking import InlineBitpackingEncoding
 from alance.encodings.compressive.out_of_line_bitpacking import OutOfLineBitpackingEncoding
+from alance.encodings.compressive.rle import RleEncoding
 from alance.encodings.compressive.variable import VariableEncoding
 from alance.encodings.registry import EncodingRegistry
 
@@ -23,5 +24,6 @@ def default_registry() -> EncodingRegistry:
         FsstEncoding(),
         InlineBitpackingEncoding(),
         OutOfLineBitpackingEncoding(),
+        RleEncoding(),
         VariableEncoding(),
     ))
