@@ -17,6 +17,7 @@ from alance.encodings.blocks import (
 )
 from alance.errors import CorruptFileError
 from alance.kernels import bytes as byte_kernels
+from alance.kernels.memory import empty
 
 __all__ = ["RowRanges", "expand_ranges", "select", "take"]
 
@@ -117,11 +118,11 @@ def take(block: DataBlock, positions: Positions) -> DataBlock:
     num_values = len(positions)
     match block:
         case FixedWidthBlock(1, _, data):
-            out = np.empty((num_values + 7) // 8, np.uint8)
+            out = empty((num_values + 7) // 8, np.uint8)
             _check(byte_kernels.take_bits(data, positions, out))
             return FixedWidthBlock(1, num_values, out)
         case FixedWidthBlock(bits, _, data):
-            out = np.empty(num_values * bits // 8, np.uint8)
+            out = empty(num_values * bits // 8, np.uint8)
             _check(byte_kernels.take_fixed(data, positions, bits // 8, out))
             return FixedWidthBlock(bits, num_values, out)
         case VariableWidthBlock(offsets, data):
@@ -131,7 +132,7 @@ def take(block: DataBlock, positions: Positions) -> DataBlock:
         case FixedSizeListBlock(dimension, _, validity, items):
             inner = expand_ranges(positions * dimension, (positions + 1) * dimension)
             if validity is not None:
-                bitmap = np.empty((len(inner) + 7) // 8, np.uint8)
+                bitmap = empty((len(inner) + 7) // 8, np.uint8)
                 _check(byte_kernels.take_bits(validity, inner, bitmap))
                 validity = bitmap
             return FixedSizeListBlock(dimension, num_values, validity, take(items, inner))

@@ -7,6 +7,8 @@ from libc.string cimport memcpy, memset
 
 import numpy as np
 
+from alance.kernels.memory import empty
+
 cdef extern from "fastlanes.h" nogil:
     const int FL_GROUP
     const int FL_ROW_BYTES
@@ -263,7 +265,7 @@ def pack_inline(const uint8_t[::1] values, int64_t num_values, bits):
     cdef int word_bits = check_bits(bits)
     widths = group_widths(values, num_values, bits)
     sizes = word_bits // 8 + FL_ROW_BYTES * widths.astype(np.int64)
-    data = np.empty(int(sizes.sum()), dtype=np.uint8)
+    data = empty(int(sizes.sum()), np.uint8)
     cdef const uint8_t[::1] group = widths
     cdef uint8_t[::1] target = data
     if num_values > 0:
@@ -284,7 +286,7 @@ def pack_blocks(const uint8_t[::1] values, const int64_t[::1] num_values, bits, 
         check_values(values[done * (word_bits // 8) :], num_values[i], word_bits)
         done += num_values[i]
         size[i] = block_bytes(num_values[i], word_bits, width)
-    data = np.empty(int(sizes.sum()), dtype=np.uint8)
+    data = empty(int(sizes.sum()), np.uint8)
     cdef uint8_t[::1] target = data
     cdef const uint8_t *source = &values[0] if values.shape[0] else NULL
     cdef uint8_t *out = &target[0] if target.shape[0] else NULL

@@ -9,6 +9,8 @@ from libc.string cimport memcpy, memset
 
 import numpy as np
 
+from alance.kernels.memory import empty
+
 cdef enum:
     ALIGNMENT = 8  # of the header and of each stream in a chunk
     VALUE_STREAMS_MAX = 64
@@ -298,7 +300,7 @@ def slice_bits(const uint8_t[::1] data, int64_t bit_offset, int64_t num_bits):
     cdef int64_t size = bitmap_bytes(num_bits)
     cdef int64_t i = 0
     cdef int shift = bit_offset & 7
-    out = np.empty(size, np.uint8)
+    out = empty(size, np.uint8)
     cdef uint8_t[::1] view = out
     cdef uint8_t *target = &view[0]
     cdef const uint8_t *source = &data[0] + (bit_offset >> 3)

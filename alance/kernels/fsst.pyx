@@ -7,6 +7,7 @@ from libc.string cimport memcpy
 
 import numpy as np
 
+from alance.kernels.memory import empty
 from alance.kernels.symbol_table import (
     HEADER_MAGIC,
     HEADER_SWITCH,
@@ -107,7 +108,7 @@ cdef check_input(const offset_t[::1] offsets, const uint8_t[::1] data):
 
 cdef empty_offsets(const offset_t[::1] like, int64_t length):
     """An array of the same type."""
-    return np.empty(length, dtype=np.int32 if offset_t is int32_t else np.int64)
+    return empty(length, np.int32 if offset_t is int32_t else np.int64)
 
 
 cdef uncoded(const offset_t[::1] offsets, const uint8_t[::1] data):
@@ -245,7 +246,7 @@ def decode(bytes symbol_table, const offset_t[::1] offsets, const uint8_t[::1] d
         return out_offsets, out, CORRUPT_CODES
     if offset_t is int32_t and size > INT32_MAX:
         return out_offsets, out, OUTPUT_TOO_LARGE
-    out = np.empty(size + SYMBOL_BYTES, dtype=np.uint8)
+    out = empty(size + SYMBOL_BYTES, np.uint8)
     cdef uint8_t[::1] target = out
     with nogil:
         expand(&table, codes + offsets[0], codes + offsets[offsets.shape[0] - 1], &target[0])
@@ -346,7 +347,7 @@ def encode(bytes symbol_table, const offset_t[::1] offsets, const uint8_t[::1] d
     if offset_t is int32_t and size > INT32_MAX:
         raise OverflowError(f"32-bit offsets cannot express {size} bytes of codes")
     cdef const uint8_t *values = &data[0] if data.shape[0] else NULL
-    out = np.empty(size + 1, dtype=np.uint8)
+    out = empty(size + 1, np.uint8)
     out_offsets = empty_offsets(offsets, offsets.shape[0])
     cdef uint8_t[::1] target = out
     cdef offset_t[::1] offsets_target = out_offsets

@@ -184,10 +184,10 @@ cdef tuple unzip(
         num_visible = num_bytes = total = 0
     else:
         total = num_items.sum()
-    rep = rep_view = np.empty(total if shape.bits_rep else 0, np.uint16)
-    def_ = def_view = np.empty(total if shape.bits_def else 0, np.uint16)
-    values = values_view = np.empty(num_bytes, np.uint8)
-    offsets = np.empty(
+    rep = rep_view = empty(total if shape.bits_rep else 0, np.uint16)
+    def_ = def_view = empty(total if shape.bits_def else 0, np.uint16)
+    values = values_view = empty(num_bytes, np.uint8)
+    offsets = empty(
         num_visible + 1 if shape.length_bytes else 1, np.int32 if width == 32 else np.int64
     )
     offsets[0] = 0
@@ -369,7 +369,7 @@ cdef tuple zip_items(
             f"{shape.bits_def} level bits, max_rep {max_rep} or the {num_values} values"
         )
     row_starts = np.empty(num_rows + 1, np.int64)
-    out = np.empty(num_bytes, np.uint8)
+    out = empty(num_bytes, np.uint8)
     cdef int64_t[::1] row_starts_view = row_starts
     cdef uint8_t[::1] out_view = out
     with nogil:

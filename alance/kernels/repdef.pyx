@@ -16,6 +16,8 @@ from libc.string cimport memcpy, memmove, memset
 
 import numpy as np
 
+from alance.kernels.memory import empty
+
 cdef enum:
     ALL_VALID_ITEM = 1
     ALL_VALID_LIST = 2
@@ -275,11 +277,11 @@ cdef tuple unravel_layer(
     cdef uint8_t[::1] validity_view
     offsets = validity = None
     if layer.is_list:
-        offsets = offsets_view = np.empty(length + 1, np.int64)
+        offsets = offsets_view = empty(length + 1, np.int64)
         with nogil:
             fill_offsets(rep, def_, n, nesting, layer.group, &offsets_view[0])
     if layer.null_level and def_ != NULL:
-        validity = validity_view = np.empty((length + 7) // 8, np.uint8)
+        validity = validity_view = empty((length + 7) // 8, np.uint8)
         with nogil:
             fill_validity(rep, def_, n, nesting, layer, &validity_view[0])
             null_count = length - count_bits(validity_view)
@@ -337,7 +339,7 @@ def row_starts(const uint16_t[::1] rep, int64_t max_rep):
         raise ValueError(f"max_rep must be in [0, {UINT16_MAX}], not {max_rep}")
     cdef int64_t num_rows = count_at_most(levels, num_items, max_rep)
     num_rows -= count_at_most(levels, num_items, max_rep - 1)
-    starts = np.empty(num_rows + 1, np.int64)  # one to spare: written before it is known
+    starts = empty(num_rows + 1, np.int64)  # one to spare: written before it is known
     cdef int64_t[::1] view = starts
     with nogil:
         for i in range(num_items):

@@ -252,13 +252,13 @@ def shred(kinds):
         raise ValueError("offsets of a list decrease or leave the next layer")
     rep = def_ = positions = def_view = None
     if walk.max_rep:
-        rep = rep_view = np.empty(walk.num_items, np.uint16)
+        rep = rep_view = empty(walk.num_items, np.uint16)
         walk.rep = &rep_view[0]
     if may_have_codes(&walk):
-        def_ = def_view = np.empty(walk.num_items, np.uint16)
+        def_ = def_view = empty(walk.num_items, np.uint16)
         walk.def_ = &def_view[0]
     if not walk.in_order:
-        positions = positions_view = np.empty(walk.num_visible, np.int64)
+        positions = positions_view = empty(walk.num_visible, np.int64)
         walk.positions = &positions_view[0]
     walk.writing = True
     with nogil:

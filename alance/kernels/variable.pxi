@@ -94,9 +94,9 @@ def decode_variable(
         status = OVERFLOW
     if status:
         total_values = total_bytes = 0
-    offsets_out = np.empty(total_values + 1, np.int32 if width == 32 else np.int64)
+    offsets_out = empty(total_values + 1, np.int32 if width == 32 else np.int64)
     offsets_out[0] = 0
-    bytes_out = np.empty(total_bytes, np.uint8)
+    bytes_out = empty(total_bytes, np.uint8)
     cdef uint8_t[::1] bytes_view = bytes_out
     cdef int32_t[::1] narrow
     cdef int64_t[::1] wide
@@ -171,7 +171,7 @@ cdef tuple cut_buffers(
     no_offsets(boundaries.shape[0])
     sizes = np.empty(boundaries.shape[0] - 1, np.int64)
     cdef int64_t[::1] sizes_view = sizes
-    out = np.empty(measure_buffers(offsets, data.shape[0], boundaries, sizes_view), np.uint8)
+    out = empty(measure_buffers(offsets, data.shape[0], boundaries, sizes_view), np.uint8)
     cdef uint8_t[::1] out_view = out
     cdef uint8_t *target = &out_view[0]
     with nogil:
@@ -249,12 +249,12 @@ cdef tuple take_values(
     cdef int64_t status
     cdef int64_t num_taken = positions.shape[0]
     no_offsets(offsets.shape[0])
-    taken = np.empty(num_taken + 1, np.int32 if offset_t is int32_t else np.int64)
+    taken = empty(num_taken + 1, np.int32 if offset_t is int32_t else np.int64)
     cdef offset_t[::1] taken_view = taken
     taken_view[0] = 0
     with nogil:
         status = measure_values(offsets, data.shape[0], positions, &taken_view[1])
-    out = np.empty(0 if status else taken_view[num_taken], np.uint8)
+    out = empty(0 if status else taken_view[num_taken], np.uint8)
     cdef uint8_t[::1] out_view = out
     if status == 0:
         with nogil:

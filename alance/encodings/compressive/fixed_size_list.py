@@ -19,6 +19,7 @@ from alance.encodings.registry import Compressive, EncodedChunks, EncodingRegist
 from alance.encodings.spec import Constant, FixedSizeList, Flat, Spec
 from alance.errors import CorruptFileError
 from alance.kernels import bytes as byte_kernels
+from alance.kernels.memory import empty
 
 __all__ = ["FixedSizeListEncoding", "describe", "encode_fixed_size_list", "zip_validity"]
 
@@ -48,7 +49,7 @@ class FixedSizeListEncoding(Compressive):
         if spec.has_validity:
             if bool((chunks.sizes[0] < (num_items + 7) // 8).any()):
                 raise CorruptFileError("an item validity bitmap is shorter than its items need")
-            validity = np.empty((int(num_items.sum()) + 7) // 8, np.uint8)
+            validity = empty((int(num_items.sum()) + 7) // 8, np.uint8)
             status = byte_kernels.gather_bits(chunks.data, chunks.offsets[0], num_items, validity)
             if status != 0:
                 raise CorruptFileError(f"item validity bitmap {status - 1} does not fit its page")

@@ -9,6 +9,7 @@ from alance.encodings.registry import Compressive, EncodedChunks, EncodingRegist
 from alance.encodings.spec import Flat
 from alance.errors import CorruptFileError
 from alance.kernels import bytes as byte_kernels
+from alance.kernels.memory import empty
 
 __all__ = ["FlatEncoding", "encode_flat"]
 
@@ -39,7 +40,7 @@ class FlatEncoding(Compressive):
             start = int(offsets[0])
             data = chunks.data[start : start + int(num_bytes[0])]
             return FixedWidthBlock(bits, total, data)
-        out = np.empty((total * bits + 7) // 8, np.uint8)
+        out = empty((total * bits + 7) // 8, np.uint8)
         if bits == 1:
             status = byte_kernels.gather_bits(chunks.data, offsets, num_values, out)
         else:

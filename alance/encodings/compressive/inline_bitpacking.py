@@ -10,6 +10,7 @@ from alance.encodings.registry import Compressive, EncodedChunks, EncodingRegist
 from alance.encodings.spec import InlineBitpacking
 from alance.errors import CorruptFileError
 from alance.kernels import bitpack
+from alance.kernels.memory import empty
 
 __all__ = ["GROUP_VALUES", "InlineBitpackingEncoding", "encode_inline", "inline_bytes"]
 
@@ -34,7 +35,7 @@ class InlineBitpackingEncoding(Compressive):
         if bool((chunks.num_values > GROUP_VALUES).any()):
             raise CorruptFileError(f"a bitpacked group holds more than {GROUP_VALUES} values")
         total = chunks.total_values
-        out = np.empty(total * bits // 8, np.uint8)
+        out = empty(total * bits // 8, np.uint8)
         status = bitpack.unpack_inline(
             chunks.data, chunks.offsets[0], chunks.sizes[0], chunks.num_values, bits, out
         )

@@ -10,6 +10,7 @@ from alance.encodings.registry import Compressive, EncodingRegistry, Stream
 from alance.encodings.spec import Flat, OutOfLineBitpacking
 from alance.errors import CorruptFileError
 from alance.kernels import bitpack
+from alance.kernels.memory import empty
 
 __all__ = ["OutOfLineBitpackingEncoding", "encode_blocks"]
 
@@ -36,7 +37,7 @@ class OutOfLineBitpackingEncoding(Compressive):
         stored = int(blocks.sizes[0].sum()) * 8
         if packed and total * packed > stored + 1024 * packed * blocks.num_chunks:
             raise CorruptFileError(f"{total} bitpacked values do not fit {stored // 8} bytes")
-        out = np.empty(total * bits // 8, np.uint8)
+        out = empty(total * bits // 8, np.uint8)
         status = bitpack.unpack_blocks(
             blocks.data, blocks.offsets[0], blocks.sizes[0], blocks.num_values, bits, packed, out
         )

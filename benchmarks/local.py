@@ -1,0 +1,102 @@
+"""Scan, take and write from local disk, alance and pylance side by side in one run.
+
+Every row is one column kind. Both libraries read the same two datasets, one written by each; times
+are medians of alternating runs with warm handles, and every figure is pylance's time over alance's:
+above 1, alance is faster. `size` is alance's bytes over pylance's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+from kinds import make_columns
+
+import alance
+
+HEADINGS = ("scan A", "scan P", "take 10", "take 1000", "write", "size")
+
+
+async def _time(run: Callable[[], Awaitable[object]]) -> float:
+    start = time.perf_counter()
+    await run()
+    return time.perf_counter() - start
+
+
+async def _ratio(
+    ours: Callable[[], Awaitable[object]], theirs: Callable[[], object], runs: int
+) -> float:
+    """Median time of theirs over ours, after one run of each that does not count."""
+
+    async def call_theirs() -> object:
+        return theirs()
+
+    found: dict[str, list[float]] = {"ours": [], "theirs": []}
+    for i in range(runs + 1):
+        pair = [("ours", ours), ("theirs", call_theirs)]
+        for name, run in pair if i % 2 else reversed(pair):
+            taken = await _time(run)
+            if i:
+                found[name].append(taken)
+    return statistics.median(found["theirs"]) / statistics.median(found["ours"])
+
+
+def _bytes(path: Path) -> int:
+    return sum(file.stat().st_size for file in (path / "data").iterdir())
+
+
+async def bench_column(column: pa.Array, folder: Path, runs: int) -> dict[str, float]:
+    """All ratios of one column kind."""
+    table = pa.table({"c": column})
+    ours_path, theirs_path = folder / "alance", folder / "pylance"
+
+    async def write_ours() -> None:
+        shutil.rmtree(ours_path, ignore_errors=True)
+        await alance.write_dataset(table, ours_path)
+
+    def write_theirs() -> None:
+        shutil.rmtree(theirs_path, ignore_errors=True)
+        lance.write_dataset(table, str(theirs_path), data_storage_version="2.1")
+
+    result = {"write": await _ratio(write_ours, write_theirs, runs)}
+    for name, path in (("scan A", ours_path), ("scan P", theirs_path)):
+        ours, theirs = await alance.open_dataset(path), lance.dataset(str(path))
+        assert (await ours.to_table()).equals(theirs.to_table()), "the libraries disagree"
+        result[name] = await _ratio(ours.to_table, theirs.to_table, runs)
+    ours, theirs = await alance.open_dataset(ours_path), lance.dataset(str(theirs_path))
+    for count in (10, 1000):
+        picks = np.random.default_rng(count).integers(0, len(column), count).tolist()
+        result[f"take {count}"] = await _ratio(
+            lambda picks=picks: ours.take(picks), lambda picks=picks: theirs.take(picks), runs * 3
+        )
+    result["size"] = _bytes(ours_path) / _bytes(theirs_path)
+    return result
+
+
+async def main() -> None:
+    """Print one line per column kind."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--only", help="part of a column kind's name")
+    arguments = parser.parse_args()
+    print(f"{'column':16}" + "".join(f"{name:>11}" for name in HEADINGS))
+    for name, make in make_columns(arguments.rows).items():
+        if arguments.only and arguments.only not in name:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            found = await bench_column(make(), Path(folder), arguments.runs)
+        print(f"{name:16}" + "".join(f"{found[heading]:>10.2f}x" for heading in HEADINGS))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
