@@ -358,6 +358,7 @@ def write_fragments(
     max_rows_per_file: int = 1_048_576,
     max_bytes_per_file: int | None = None,
     data_storage_version: str | None = None,
+    read_version: int | None = None,
     storage_options: StorageOptions = None,
     session: Session | None = None,
 ) -> list[Fragment]:
@@ -371,6 +372,7 @@ def write_fragments(
             max_rows_per_file=max_rows_per_file,
             max_bytes_per_file=max_bytes_per_file,
             data_storage_version=data_storage_version,
+            read_version=read_version,
             storage_options=storage_options,
             session=session,
         )
@@ -384,6 +386,7 @@ def commit_fragments(
     mode: str = "append",
     schema: pa.Schema,
     data_storage_version: str | None = None,
+    read_version: int | None = None,
     transaction_properties: Mapping[str, str] | None = None,
     storage_options: StorageOptions = None,
     session: Session | None = None,
@@ -397,6 +400,7 @@ def commit_fragments(
                 mode=mode,
                 schema=schema,
                 data_storage_version=data_storage_version,
+                read_version=read_version,
                 transaction_properties=transaction_properties,
                 storage_options=storage_options,
                 session=session,

@@ -161,12 +161,19 @@ async def write_fragments(
     max_rows_per_file: int = 1_048_576,
     max_bytes_per_file: int | None = None,
     data_storage_version: str | None = None,
+    read_version: int | None = None,
     storage_options: StorageOptions = None,
     session: Session | None = None,
 ) -> list[Fragment]:
     """Upload data files without committing them: one worker's half of a write by many.
 
     Parameters are those of `write_dataset`, and must be the same for `commit_fragments`.
+
+    Parameters
+    ----------
+    read_version
+        Version that the write builds upon, whatever has been committed since; None: the newest.
+        An append by many workers needs one for all of them, as it gives columns their field ids.
 
     Returns
     -------
@@ -183,6 +190,7 @@ async def write_fragments(
         mode=mode,
         schema=source.schema,
         data_storage_version=data_storage_version,
+        base=None if read_version is None else await handle.read(read_version),
     )
     return await upload_fragments(target, source, limits)
 
@@ -194,6 +202,7 @@ async def commit_fragments(
     mode: str = "append",
     schema: pa.Schema,
     data_storage_version: str | None = None,
+    read_version: int | None = None,
     transaction_properties: Mapping[str, str] | None = None,
     storage_options: StorageOptions = None,
     session: Session | None = None,
@@ -206,6 +215,8 @@ async def commit_fragments(
         In the order that their rows shall have.
     schema
         Of the data that was written.
+    read_version
+        As for `write_fragments`. Changes since then that the write cannot follow are conflicts.
 
     Raises
     ------
@@ -220,6 +231,7 @@ async def commit_fragments(
         mode=mode,
         schema=schema,
         data_storage_version=data_storage_version,
+        base=None if read_version is None else await handle.read(read_version),
     )
     manifest = await commit_version(target, fragments, properties=transaction_properties)
     return handle.at(manifest)

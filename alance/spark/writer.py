@@ -77,7 +77,8 @@ def write(
     InvalidInputError
         A column of a type that a dataset cannot hold, named in the message; a bad argument.
     CommitError
-        All rows are uploaded but the version is not, or not known to be, committed.
+        All rows are uploaded but the version is not, or not known to be, committed. Appends of
+        other writers meanwhile are no conflict; a change of the schema may be.
 
     Notes
     -----
@@ -91,17 +92,18 @@ def write(
     description of each fragment. Requests on the driver: those of opening and of one commit.
     """
     target = absolute_uri(uri)
-    schema = _stored_schema(arrow_schema(df.schema), target, mode, storage_options)
+    base = _open_base(target, storage_options) if mode == "append" else None
+    schema = arrow_schema(df.schema)
     task = WriteTask(
         uri=target,
-        schema=schema,
-        mode=mode,
+        schema=schema if base is None else fit_schema(schema, base.schema),
+        mode="create" if mode == "append" and base is None else mode,
+        read_version=None if base is None else base.version,
         max_rows_per_file=max_rows_per_file,
         max_bytes_per_file=max_bytes_per_file,
         data_storage_version=data_storage_version,
         storage_options=storage_options,
     )
-
     task.upload(())  # no rows: every check of the arguments, before Spark does anything
 
     def write_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -113,30 +115,23 @@ def write(
     rows.sort(key=lambda row: (row.partition, row.position))
     fragments = [parse_fragment(bytes(row.fragment)) for row in rows]
     try:
-        dataset = sync.commit_fragments(
-            target,
-            fragments,
-            mode=mode,
-            schema=schema,
-            data_storage_version=data_storage_version,
-            storage_options=storage_options,
-            transaction_properties=transaction_properties,
-        )
+        return task.commit(fragments, transaction_properties)
     except CommitStateUnknownError:
         raise  # the version may be there: its files must stay
     except AlanceError:
-        sync.discard_fragments(target, fragments, storage_options=storage_options)
+        task.discard(fragments)
         raise
-    return dataset.version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTask:
-    """What one task needs to know; pickled to the executors."""
+    """What the tasks of a write need to know; pickled to the executors."""
 
     uri: str
     schema: pa.Schema
     mode: Mode
+    read_version: int | None
+    """Version that an append builds upon: its field ids are those of all tasks and the commit."""
     max_rows_per_file: int
     max_bytes_per_file: int | None
     data_storage_version: str | None
@@ -159,7 +154,7 @@ class WriteTask:
                 names=["partition", "position", "fragment"],
             )
         except BaseException:  # Spark gave the task up after its upload
-            sync.discard_fragments(self.uri, fragments, storage_options=self.storage_options)
+            self.discard(fragments)
             raise
 
     def upload(self, batches: Iterable[pa.RecordBatch]) -> list[Fragment]:
@@ -172,18 +167,32 @@ class WriteTask:
             max_rows_per_file=self.max_rows_per_file,
             max_bytes_per_file=self.max_bytes_per_file,
             data_storage_version=self.data_storage_version,
+            read_version=self.read_version,
             storage_options=self.storage_options,
         )
 
+    def commit(self, fragments: list[Fragment], properties: Mapping[str, str] | None) -> int:
+        """Make uploaded fragments the next version, and return its number."""
+        dataset = sync.commit_fragments(
+            self.uri,
+            fragments,
+            mode=self.mode,
+            schema=self.schema,
+            data_storage_version=self.data_storage_version,
+            read_version=self.read_version,
+            transaction_properties=properties,
+            storage_options=self.storage_options,
+        )
+        return dataset.version
 
-def _stored_schema(
-    schema: pa.Schema, uri: str, mode: Mode, storage_options: StorageOptions
-) -> pa.Schema:
-    """Schema in which the tasks write: an append takes the dataset's own types where it can."""
-    if mode != "append":
-        return schema
+    def discard(self, fragments: list[Fragment]) -> None:
+        """Remove the files of fragments that no version will have."""
+        sync.discard_fragments(self.uri, fragments, storage_options=self.storage_options)
+
+
+def _open_base(uri: str, storage_options: StorageOptions) -> sync.Dataset | None:
+    """Dataset that an append builds upon; None where it creates one."""
     try:
-        dataset = sync.open_dataset(uri, storage_options=storage_options)
+        return sync.open_dataset(uri, storage_options=storage_options)
     except DatasetNotFoundError:
-        return schema
-    return fit_schema(schema, dataset.schema)
+        return None

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 import alance.spark
 import alance.sync
 from alance.errors import (
+    CommitConflictError,
     DatasetAlreadyExistsError,
     DatasetNotFoundError,
     InvalidInputError,
@@ -112,6 +113,32 @@ def test_an_empty_frame_makes_a_dataset_with_its_schema(
     assert alance.spark.read(spark, uri).collect() == []
 
 
+@pytest.mark.spark
+@pytest.mark.slow
+def test_others_may_write_while_tasks_run(spark: SparkSession, tmp_path: Path) -> None:
+    uri = tmp_path / "n.lance"
+    table = pa.table({"n": pa.array([7], pa.int64()), "m": pa.array([8], pa.int64())})
+    swapped = table.select(["m", "n"])
+    alance.sync.write_dataset(table, uri)
+
+    def meanwhile(mode: str, data: pa.Table) -> DataFrame:
+        def run(batches: Batches) -> Batches:
+            for batch in batches:
+                alance.sync.write_dataset(data, uri, mode=mode)
+                yield batch
+
+        frame = spark.range(0, 1, 1, 1).selectExpr("id as n", "id as m")
+        return frame.mapInArrow(run, "n long, m long")
+
+    assert alance.spark.write(meanwhile("append", table), uri, mode="append") == 3
+    assert alance.sync.open_dataset(uri).to_table()["m"].to_pylist() == [8, 8, 0]
+    with pytest.raises(CommitConflictError):
+        alance.spark.write(meanwhile("overwrite", swapped), uri, mode="append")
+    dataset = alance.sync.open_dataset(uri)
+    assert dataset.to_table() == swapped
+    assert len(_data_files(uri)) == 4, "the append that lost left files"
+
+
 def _fails(partition: int, attempts: int) -> Callable[[Batches], Batches]:
     """Pass rows on, but fail at the end of one partition in its first attempts."""
 
@@ -163,6 +190,7 @@ def test_a_task_given_up_after_its_upload_removes_its_files(tmp_path: Path) -> N
         uri=str(tmp_path / "n.lance"),
         schema=schema,
         mode="create",
+        read_version=None,
         max_rows_per_file=2,
         max_bytes_per_file=None,
         data_storage_version=None,
@@ -211,6 +239,7 @@ def test_credentials_are_not_shown(tmp_path: Path) -> None:
         uri=str(tmp_path),
         schema=pa.schema([]),
         mode="create",
+        read_version=None,
         max_rows_per_file=1,
         max_bytes_per_file=None,
         data_storage_version=None,
