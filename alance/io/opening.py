@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from obstore.store import AzureStore, GCSStore, LocalStore, MemoryStore, S3Store
 
 from alance.errors import InvalidInputError
+from alance.io.local import LocalFileStore
 from alance.io.obstore import AnyStore, ObstoreStore, summary
 from alance.io.uri import StoreConfig
 
@@ -40,7 +41,7 @@ def open_store(config: StoreConfig) -> ObstoreStore:
     if config.store is not None:
         return ObstoreStore(_adopted(config), config.url)
     if config.scheme == "file":
-        return ObstoreStore(LocalStore(), config.url)
+        return LocalFileStore(config.url)
     if config.scheme == "memory":
         return ObstoreStore(MemoryStore(), config.url)
     options = dict(config.options)
