@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 from alance.encodings.registry import EncodingRegistry
 from alance.encodings.wire import check_column_encoding
-from alance.errors import CorruptFileError, FormatError, UnsupportedFeatureError
+from alance.errors import (
+    CorruptFileError,
+    FormatError,
+    PermissionDeniedError,
+    StoreError,
+    StoreTimeoutError,
+    UnsupportedFeatureError,
+)
 from alance.file.columns import ColumnReader
 from alance.file.footer import (
     Footer,
@@ -84,11 +91,11 @@ class FileReader:
 
         Notes
         -----
-        Requests: 1; one more when metadata does not fit the tail.
+        Requests: 1; one more when metadata does not fit the tail, or the recorded size is wrong.
         """
-        tail, size = await _read_tail(client, path, file_size)
+        tail, footer = await _read_footer(client, path, file_size)
+        size = footer.file_size
         try:
-            footer = parse_footer(tail, size)
             missing = missing_range(footer, size - len(tail))
             if missing is not None:
                 (front,) = await client.get_ranges(path, (missing,))
@@ -174,14 +181,31 @@ class FileReader:
         return self._tail[start : wanted.stop - self._tail_start]
 
 
-async def _read_tail(
+async def _read_footer(
     client: StoreClient, path: str, file_size: int | None
-) -> tuple[memoryview, int]:
-    """Last bytes of a file and its size."""
-    if not file_size:
-        return await client.get_tail(path, TAIL_BYTES_MIN)
-    start = file_size - tail_bytes(file_size)
-    return await client.get_range(path, start, file_size), file_size
+) -> tuple[memoryview, Footer]:
+    """Last bytes of a file and the footer in them; asks for the size where it is in doubt."""
+    problem: StoreError | CorruptFileError | None = None
+    if file_size:
+        try:
+            tail = await client.get_range(path, file_size - tail_bytes(file_size), file_size)
+            return tail, parse_footer(tail, file_size)
+        except (StoreTimeoutError, PermissionDeniedError):
+            raise
+        except (StoreError, CorruptFileError) as exc:
+            problem = exc
+    tail, size = await client.get_tail(path, TAIL_BYTES_MIN)
+    try:
+        return tail, parse_footer(tail, size)
+    except FormatError as exc:
+        if problem is not None and size != file_size:
+            raise CorruptFileError(
+                f"file {path} has {size} bytes where the manifest records {file_size}, and no "
+                "footer at its end: it was cut off or replaced; restore it, or check out a version "
+                "that does not use it",
+                path=path,
+            ) from exc
+        raise _located(exc, path) from exc.__cause__
 
 
 def _located(error: FormatError, path: str) -> FormatError:
