@@ -204,6 +204,24 @@ cdef bytes find_codes(const uint16_t[::1] codes, int num_layers):
     return (<char *>occurs)[: 2 * num_layers + 1]
 
 
+cdef bytes with_hidden_lists(const Walk *walk, bytes occurs):
+    """Give a null level to every list below a struct that is null somewhere.
+
+    No item takes it, but the reference implementation needs it: to its reader, a list layer without
+    a null level has no entry where the struct around the list is null.
+    """
+    cdef int i
+    cdef bint hides = False
+    marked = bytearray(occurs)
+    for i in range(walk.num_layers):
+        if walk.layers[i].is_list:
+            marked[walk.layers[i].code] |= hides
+            hides = False
+        else:
+            hides |= occurs[walk.layers[i].code]
+    return bytes(marked)
+
+
 cdef int rank_codes(uint16_t[::1] codes, bytes occurs) except -1:
     """Turn codes into levels, in place."""
     cdef uint16_t level_of[2 * LAYERS_MAX + 1]
@@ -224,7 +242,7 @@ cdef int rank_codes(uint16_t[::1] codes, bytes occurs) except -1:
 
 
 cdef list choose_layers(const Walk *walk, bytes occurs):
-    """Layers inner-most first, with the levels that occur and no others."""
+    """Layers inner-most first, with the levels that are marked and no others."""
     cdef int i
     cdef list numbers = []
     for i in range(walk.num_layers):
@@ -267,5 +285,6 @@ def shred(kinds):
     if not any(occurs[1:]):
         def_ = None
     else:
+        occurs = with_hidden_lists(&walk, occurs)
         rank_codes(def_view, occurs)
     return np.array(choose_layers(&walk, occurs), np.uint8), rep, def_, positions

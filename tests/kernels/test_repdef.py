@@ -338,6 +338,22 @@ def test_shred_takes_no_level_for_what_cannot_be_seen(impl: Any) -> None:
     assert def_ is None
 
 
+def test_shred_gives_lists_below_null_structs_a_null_level(impl: Any) -> None:
+    """The reference implementation cannot read them without; no item takes the level."""
+    kinds = [
+        (False, 2, None, u8(0b01)),
+        (False, 2, None, None),
+        (True, 2, i64(0, 2, 2), None),
+        (False, 2, None, None),
+        (True, 2, i64(0, 1, 1), None),
+        (False, 1, None, None),
+    ]
+    layers, rep, def_, _ = impl.shred(kinds)
+    same(layers, u8(1, 5, 1, 4, 1, 3))
+    same(rep, u16(2, 1, 2))
+    same(def_, u16(0, 1, 3))
+
+
 def test_hidden_slots_are_valid_without_a_null_level(impl: Any) -> None:
     """Under a null struct a layer without a null level stays valid: its field may be required."""
     found, status = impl.unravel(u16(1, 1), u16(1, 0), u8(1, 2, 3), 2)
