@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 import anyio
 import anyio.to_thread
+import numpy as np
+import numpy.typing as npt
 
 from alance._aio import ByteBudget
 from alance.encodings.compressive import default_registry
@@ -22,6 +25,18 @@ from alance.receipts import Receipt
 __all__ = ["Session", "current_session"]
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedOffsets:
+    """Deleted rows of a fragment, ascending, as a session keeps them."""
+
+    offsets: npt.NDArray[np.int64]
+
+    @property
+    def cached_bytes(self) -> int:
+        """Bytes held."""
+        return int(self.offsets.nbytes)
 
 
 class Session:
@@ -46,8 +61,14 @@ class Session:
         self.clients = StoreClients(self.limits)
         self.budget = ByteBudget(self.limits.bytes_in_flight_max)
         self.files: FileCache[FileReader] = FileCache(self.limits.cache_bytes_max)
+        self.deletions: FileCache[DeletedOffsets] = FileCache(self.limits.cache_bytes_max)
         self.probed_stores: set[str] = set()
         self._decoders = anyio.CapacityLimiter(self.limits.decoders_max)
+
+    def shrink_caches(self) -> None:
+        """Keep caches in their limits; what opened files hold grows as they are read."""
+        self.files.shrink()
+        self.deletions.shrink()
 
     def sibling(self) -> Session:
         """Return a session for another event loop: the same stores, caches of its own."""

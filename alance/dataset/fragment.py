@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import partial
+from typing import Any, TypeAlias
 
-import anyio
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from alance._aio import first_error
+from alance._aio import run_all
 from alance.dataset.projection import Projection, RootPlan
 from alance.encodings.assemble import leaf_to_arrow, zip_leaves
 from alance.encodings.rows import RowRanges, expand_ranges
@@ -20,7 +20,7 @@ from alance.errors import CorruptFileError, FormatError
 from alance.file.columns import ColumnReader, run_steps
 from alance.file.reader import FileReader
 from alance.io.client import StoreClient
-from alance.session import Session
+from alance.session import DeletedOffsets, Session
 from alance.table.deletion import read_deletion_vector
 from alance.table.manifest import DataFile, Fragment
 from alance.table.naming import join
@@ -141,10 +141,9 @@ class FragmentReader:
         -----
         Rounds: one where chunk tables and indices are in the tail or known from before, else two.
         """
-        ids = [leaf.field_id for root in projection.roots for leaf in root.leaves]
         decodes: dict[int, list[Decode]] = {}
         files: dict[str, list[int]] = {}
-        for field_id in ids:
+        for field_id in projection.field_ids:
             if field_id in self._columns:
                 files.setdefault(self._columns[field_id].file.path, []).append(field_id)
         num_bytes = 0
@@ -172,13 +171,7 @@ class FragmentReader:
             for field_id, count in zip(field_ids, counts, strict=True):
                 decodes[field_id] = [next(done) for _ in range(count)]
 
-        if len(files) == 1:
-            await fetch_file(*files.values())
-        elif files:
-            with first_error():
-                async with anyio.create_task_group() as tg:
-                    for field_ids in files.values():
-                        tg.start_soon(fetch_file, field_ids)
+        await run_all([partial(fetch_file, field_ids) for field_ids in files.values()])
         num_rows = rows.num_rows
         return lambda: [_build(root, decodes, num_rows) for root in projection.roots], num_bytes
 
@@ -208,14 +201,13 @@ async def open_fragment(
 
     Notes
     -----
-    Requests: one for each file not opened before in the session, one for a deletion file; all in
-    the same round.
+    Requests: one for each file not opened before in the session, one for a deletion file not read
+    before; all in the same round.
     """
-    wanted = {leaf.field_id for root in projection.roots for leaf in root.leaves}
     columns: dict[int, _Column] = {}
-    deleted: list[Offsets] = []
+    loads: list[Callable[[], Coroutine[Any, Any, None]]] = []
 
-    async def open_file(file: DataFile, slots: Sequence[tuple[int, int]]) -> None:
+    async def load_file(file: DataFile, slots: Sequence[tuple[int, int]]) -> None:
         reader = await _open_file(places, file)
         for field_id, index in slots:
             column = await reader.column(index)
@@ -227,24 +219,23 @@ async def open_fragment(
                 )
             columns[field_id] = _Column(reader, column)
 
-    async def read_deleted() -> None:
-        client, root = places.deletion_root(fragment)
-        vector = await read_deletion_vector(client, root, fragment)
-        deleted.append(vector.astype(np.int64))
+    for file in fragment.files:
+        slots = [
+            (field_id, index)
+            for field_id, index in zip(file.fields, file.column_indices, strict=True)
+            if field_id in projection.field_ids and index >= 0
+        ]
+        if slots:
+            loads.append(partial(load_file, file, slots))
+    deleted: list[Offsets] = []
+    if fragment.deletion_file is not None:
 
-    with first_error():
-        async with anyio.create_task_group() as tg:
-            for file in fragment.files:
-                slots = [
-                    (field_id, index)
-                    for field_id, index in zip(file.fields, file.column_indices, strict=True)
-                    if field_id in wanted and index >= 0
-                ]
-                if slots:
-                    tg.start_soon(open_file, file, slots)
-            if fragment.deletion_file is not None:
-                tg.start_soon(read_deleted)
-    places.session.files.shrink()
+        async def load_deleted() -> None:
+            deleted.append((await _read_deleted(places, fragment)).offsets)
+
+        loads.append(load_deleted)
+    await run_all(loads)
+    places.session.shrink_caches()
     return FragmentReader(fragment, columns, deleted[0] if deleted else None)
 
 
@@ -258,3 +249,15 @@ async def _open_file(places: Places, file: DataFile) -> FileReader:
         opened = await FileReader.open(client, path, size, places.session.registry)
         reader = files.put(key, opened)
     return reader
+
+
+async def _read_deleted(places: Places, fragment: Fragment) -> DeletedOffsets:
+    assert fragment.deletion_file is not None
+    client, root = places.deletion_root(fragment)
+    vectors = places.session.deletions
+    key = (client.store, root, fragment.deletion_file.name(fragment.id))
+    vector = vectors.get(key)
+    if vector is None:
+        found = await read_deletion_vector(client, root, fragment)
+        vector = vectors.put(key, DeletedOffsets(found.astype(np.int64)))
+    return vector

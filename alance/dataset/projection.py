@@ -62,6 +62,8 @@ class Projection:
     schema: pa.Schema
     """Of the result."""
     roots: tuple[RootPlan, ...]
+    field_ids: tuple[int, ...]
+    """Of all leaves to read."""
     filter: Expression | None
     with_row_id: bool
     with_row_address: bool
@@ -104,9 +106,11 @@ class Projection:
         fields = [output.field for output in outputs]
         fields += [pa.field(ROW_ID, pa.uint64())] * with_row_id
         fields += [pa.field(ROW_ADDRESS, pa.uint64())] * with_row_address
+        roots = _plan_roots(read)
         return cls(
             schema=pa.schema(fields, metadata=arrow.metadata),
-            roots=_plan_roots(read),
+            roots=roots,
+            field_ids=tuple(leaf.field_id for root in roots for leaf in root.leaves),
             filter=predicate,
             with_row_id=with_row_id,
             with_row_address=with_row_address,

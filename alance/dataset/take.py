@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
-import anyio
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from alance._aio import first_error
+from alance._aio import run_all
 from alance.dataset.fragment import DecodeRows, FragmentReader, Places, open_fragment
 from alance.dataset.projection import Projection
 from alance.dataset.stream import INLINE_BYTES
@@ -38,11 +38,11 @@ async def take_positions(
         decode, num_bytes = await reader.fetch(projection, rows)
         parts[home] = (reader, rows, decode, num_bytes)
 
-    with first_error():
-        async with anyio.create_task_group() as tg:
-            for home in np.unique(homes).tolist():
-                start = ends[home] - fragments[home].num_rows
-                tg.start_soon(fetch, home, distinct[homes == home] - start)
+    jobs = []
+    for home in np.unique(homes).tolist():
+        start = ends[home] - fragments[home].num_rows
+        jobs.append(partial(fetch, home, distinct[homes == home] - start))
+    await run_all(jobs)
 
     def work() -> pa.Table:
         batches = []

@@ -117,6 +117,9 @@ def block_to_arrow(
         case NullBlock():
             return _nulls(kind, length, bitmap, null_count)
         case FixedWidthBlock(bits, _, data):
+            if bits == 8 and pa.types.is_boolean(kind):
+                # Full-zip knows whole bytes only.
+                bits, data = 1, np.packbits(data != 0, bitorder="little")
             if not _is_fixed(kind) or kind.bit_width != bits:
                 raise CorruptFileError(f"values of {bits} bits in a column of {kind}")
             values = pa.py_buffer(_aligned(data))

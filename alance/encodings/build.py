@@ -23,6 +23,7 @@ from alance.encodings.levels import Shape, encode_levels
 from alance.encodings.registry import Stream
 from alance.encodings.shred import Shredded, shred
 from alance.encodings.spec import AllNullLayout, Flat, FullZipLayout, Layer, MiniBlockLayout, Spec
+from alance.errors import UnsupportedFeatureError
 from alance.kernels import bytes as byte_kernels
 from alance.kernels import repdef
 
@@ -62,12 +63,10 @@ def _value_bytes(block: DataBlock) -> int:
     """Bytes of the longest value, which decides between mini-block and full-zip."""
     match block:
         case FixedWidthBlock(bits, _, _):
-            return bits // 8
+            return bits // 8  # 0 for booleans: only mini-block holds lists of bits
         case VariableWidthBlock(offsets, _):
             return int(np.diff(offsets).max(initial=0))
         case FixedSizeListBlock(dimension, _, _, items):
-            if isinstance(items, FixedWidthBlock):
-                return dimension * items.bits_per_value // 8
             return dimension * _value_bytes(items)
         case _:
             return 0  # indices are narrow, whatever they point to
@@ -201,13 +200,26 @@ def _full_zip(shredded: Shredded) -> EncodedPage:
 
 def _zipped(values: DataBlock) -> tuple[Spec, FixedWidthBlock]:
     """Fixed-width values as whole bytes, and what describes them."""
-    if isinstance(values, FixedSizeListBlock):
+    if isinstance(values, FixedSizeListBlock) and _item_bits(values) > 1:
         return describe(values), zip_validity(values)
-    assert isinstance(values, FixedWidthBlock)
+    if not isinstance(values, FixedWidthBlock):
+        raise UnsupportedFeatureError(
+            "a row is too large for a mini-block chunk (32 KiB, 65535 levels), and file version "
+            "2.1 has no other layout for dictionary values and fixed-size lists of booleans; "
+            "cast the column, or cut its longest rows",
+            feature="full-zip dictionaries and bits",
+        )
     if values.bits_per_value == 1:
         data = np.unpackbits(values.data, count=values.num_values, bitorder="little")
         return Flat(8), FixedWidthBlock(8, values.num_values, data)
     return Flat(values.bits_per_value), values
+
+
+def _item_bits(block: DataBlock) -> int:
+    """Bits of one item inside any number of fixed-size lists; 0 where items have no width."""
+    while isinstance(block, FixedSizeListBlock):
+        block = block.items
+    return block.bits_per_value if isinstance(block, FixedWidthBlock) else 0
 
 
 def _index(row_starts: npt.NDArray[np.int64], num_bytes: int) -> Bytes:

@@ -15,7 +15,7 @@ from alance.encodings.step import Decode, Fetch, Step
 from alance.encodings.wire import parse_page_layout
 from alance.errors import FormatError
 from alance.file.metadata import PageInfo
-from alance.types import ByteRange
+from alance.types import ByteRange, FileVersion
 
 __all__ = ["ColumnReader", "run_steps"]
 
@@ -36,13 +36,22 @@ class ColumnReader:
         From the column's metadata, in row order.
     registry
         Encodings that pages may use.
+    version
+        Of the file.
     """
 
-    def __init__(self, index: int, pages: Sequence[PageInfo], registry: EncodingRegistry) -> None:
+    def __init__(
+        self,
+        index: int,
+        pages: Sequence[PageInfo],
+        registry: EncodingRegistry,
+        version: FileVersion,
+    ) -> None:
         self.index = index
         self._pages = tuple(pages)
         self._opened: dict[int, PageReader] = {}
         self._registry = registry
+        self._version = version
         counts = np.array([page.num_rows for page in pages], np.int64)
         self._row_starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
 
@@ -88,7 +97,9 @@ class ColumnReader:
         if page is None:
             info = self._pages[number]
             layout = parse_page_layout(info.layout)
-            page = open_page(layout, info.buffers, info.num_rows, self._registry)
+            page = open_page(
+                layout, info.buffers, info.num_rows, self._registry, self._version
+            )
             self._opened[number] = page
         return page
 

@@ -149,7 +149,7 @@ class FileReader:
                 data, limit=self._footer.file_size, version=self.version
             )
             check_column_encoding(metadata.encoding)
-            column = ColumnReader(index, metadata.pages, self._registry)
+            column = ColumnReader(index, metadata.pages, self._registry, self.version)
         except FormatError as exc:
             exc.add_note(f"in the metadata of column {index}")
             raise _located(exc, self.path) from exc.__cause__

@@ -159,7 +159,9 @@ class Scheduler:
                 missing[one] = min(ask.priority, missing.get(one, ask.priority))
         extents = plan_requests(
             missing,
-            gap_bytes_max=self._limits.merge_gap_bytes_max,
+            gap_bytes_max=min(
+                self._limits.merge_gap_bytes_max, asks[0].target[0].request_cost_bytes
+            ),
             request_bytes_max=self._limits.request_bytes_max,
         )
         planned = [_Request(asks[0].target, extent) for extent in extents]

@@ -15,6 +15,9 @@ from alance.io.store import Data, ObjectInfo, Upload, buffers_of
 
 __all__ = ["Hook", "Moment", "Request", "SimulatedStore"]
 
+REQUEST_COST_BYTES = 1 << 20
+"""As for a remote store."""
+
 
 class Moment(Enum):
     """When a hook is called: with nothing done yet, or with all done but the answer."""
@@ -100,6 +103,14 @@ class SimulatedStore:
     def preload(self, path: str, data: bytes) -> None:
         """Place an object without a request."""
         self._write(path, data)
+
+    @property
+    def request_cost_bytes(self) -> int:
+        """Bytes that take about as long to read as a request takes to begin.
+
+        A gap below this between two wanted ranges is read over rather than asked around.
+        """
+        return REQUEST_COST_BYTES
 
     async def get_range(self, path: str, start: int, stop: int) -> memoryview:
         """Bytes [start, stop) of an object, which must have them."""

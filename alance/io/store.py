@@ -69,6 +69,14 @@ class ObjectStore(Protocol):
         """Whether `list` answers in ascending order of path."""
         ...
 
+    @property
+    def request_cost_bytes(self) -> int:
+        """Bytes that take about as long to read as a request takes to begin.
+
+        A gap below this between two wanted ranges is read over rather than asked around.
+        """
+        ...
+
     async def get_range(self, path: str, start: int, stop: int) -> memoryview:
         """Bytes [start, stop) of an object; exactly that many, or an error."""
         ...

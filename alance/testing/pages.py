@@ -15,7 +15,7 @@ from alance.encodings.layout import open_page
 from alance.encodings.layout.page import EncodedPage, PageReader
 from alance.encodings.rows import RowRanges
 from alance.encodings.step import Decode, Fetch
-from alance.types import ByteRange
+from alance.types import ByteRange, FileVersion
 
 __all__ = ["StoredPage", "leaf_paths", "pages_of", "read_array", "read_page"]
 
@@ -42,7 +42,8 @@ class StoredPage:
 
     def open(self) -> PageReader:
         """Open it with the default registry."""
-        return open_page(self.page.layout, self.buffers, self.page.num_rows, default_registry())
+        registry, version = default_registry(), FileVersion.V2_1
+        return open_page(self.page.layout, self.buffers, self.page.num_rows, registry, version)
 
 
 @dataclass(frozen=True, slots=True)

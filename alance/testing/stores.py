@@ -57,6 +57,11 @@ class WrapperStore:
         return self.inner.url
 
     @property
+    def request_cost_bytes(self) -> int:
+        """As the inner store says."""
+        return self.inner.request_cost_bytes
+
+    @property
     def lists_in_order(self) -> bool:
         """Whether the inner store lists in ascending order of path."""
         return self.inner.lists_in_order

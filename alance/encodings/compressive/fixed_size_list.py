@@ -171,15 +171,11 @@ def _cut_bits(
 
 
 def zip_validity(block: FixedSizeListBlock) -> FixedWidthBlock:
-    """Per-value form: each row's bitmaps, whole bytes each, before its items."""
+    """Per-value form: each row's bitmaps, whole bytes each, before its items of whole bytes."""
     bitmaps, items, dimension = _levels(block)
     num_rows = block.num_values
-    if items.bits_per_value == 1:
-        bits = np.unpackbits(items.data, count=num_rows * dimension, bitorder="little")
-        item_bytes = bits.reshape(num_rows, -1)  # a boolean takes one byte in full-zip
-    else:
-        item_bytes = items.data[: num_rows * dimension * items.bits_per_value // 8]
-        item_bytes = item_bytes.reshape(num_rows, -1)
+    item_bytes = items.data[: num_rows * dimension * items.bits_per_value // 8]
+    item_bytes = item_bytes.reshape(num_rows, -1)
     parts = []
     for bitmap, per_row in bitmaps:
         bits = np.unpackbits(bitmap, count=num_rows * per_row, bitorder="little")

@@ -10,20 +10,26 @@ from alance.encodings.layout.miniblock import MiniBlockReader
 from alance.encodings.layout.page import PageReader
 from alance.encodings.registry import EncodingRegistry
 from alance.encodings.spec import AllNullLayout, FullZipLayout, Layout, MiniBlockLayout
-from alance.types import ByteRange
+from alance.types import ByteRange, FileVersion
 
 __all__ = ["open_page"]
 
 
 def open_page(
-    layout: Layout, buffers: Sequence[ByteRange], num_rows: int, registry: EncodingRegistry
+    layout: Layout,
+    buffers: Sequence[ByteRange],
+    num_rows: int,
+    registry: EncodingRegistry,
+    version: FileVersion,
 ) -> PageReader:
-    """Build the reader of a page of this layout; no I/O.
+    """Build the reader of a page of this layout, in a file of this version; no I/O.
 
     Raises
     ------
     CorruptFileError
         Layout, buffers and number of rows contradict one another.
+    UnsupportedFeatureError
+        A page of a newer version that this library does not know.
     """
     match layout:
         case MiniBlockLayout():
@@ -31,4 +37,4 @@ def open_page(
         case FullZipLayout():
             return FullZipReader(layout, buffers, num_rows, registry)
         case AllNullLayout():
-            return AllNullReader(layout, buffers, num_rows, registry)
+            return AllNullReader(layout, buffers, num_rows, version)

@@ -10,16 +10,16 @@ from alance.encodings.blocks import Levels, NullBlock, PageRows, as_bytes
 from alance.encodings.layout.miniblock import cut_items
 from alance.encodings.layout.page import need
 from alance.encodings.levels import Shape, raw_levels
-from alance.encodings.registry import EncodingRegistry
 from alance.encodings.rows import RowRanges
 from alance.encodings.spec import AllNullLayout, Layer
 from alance.encodings.step import Decode, Fetch, Step
-from alance.errors import CorruptFileError
-from alance.types import ByteRange
+from alance.errors import CorruptFileError, UnsupportedFeatureError
+from alance.types import ByteRange, FileVersion
 
 __all__ = ["AllNullReader"]
 
-SIMPLE = ((Layer.NULLABLE_ITEM,), (Layer.ALL_VALID_ITEM,))
+NO_LEVELS = (Layer.NULLABLE_ITEM,)
+"""Layers of a page that is its number of rows and nothing else."""
 
 
 class AllNullReader:
@@ -32,13 +32,20 @@ class AllNullReader:
         layout: AllNullLayout,
         buffers: Sequence[ByteRange],
         num_rows: int,
-        registry: EncodingRegistry,
+        version: FileVersion,
     ) -> None:
+        if version is not FileVersion.V2_1 and len(buffers) in (1, 3):
+            # 2.2 keeps a value in the first buffer; a 2.1 reader ignores what it does not need.
+            raise UnsupportedFeatureError(
+                "a constant page with a value is not known to this library; a newer one may read it",
+                feature="constant page with a value",
+            )
         self.num_rows = num_rows
         self._shape = Shape.of(layout.layers)
-        self._buffers = () if layout.layers in SIMPLE else tuple(buffers[:2])
-        if layout.layers not in SIMPLE:
+        self._buffers: tuple[ByteRange, ...] = ()
+        if layout.layers != NO_LEVELS or (version is not FileVersion.V2_1 and buffers):
             need(buffers, 2, "nested all-null")
+            self._buffers = tuple(buffers[:2])
 
     @property
     def search_bytes(self) -> int:
@@ -48,8 +55,7 @@ class AllNullReader:
     def plan(self, rows: RowRanges) -> Step:
         """Fetch the levels, if the page has any; they are not indexed, so all of them."""
         if not self._buffers:
-            num_rows = rows.num_rows
-            return Decode(num_rows, lambda: self._nulls(num_rows))
+            return Decode(rows.num_rows, lambda: self._nulls(rows.num_rows))
 
         def then(found: Sequence[memoryview]) -> Step:
             return Decode(rows.num_rows, lambda: self._decode(rows, found))
@@ -57,10 +63,8 @@ class AllNullReader:
         return Fetch(self._buffers, then)
 
     def _nulls(self, num_rows: int) -> PageRows:
-        levels = Levels(None, None)
-        if self._shape.max_def:
-            levels = Levels(None, np.ones(num_rows, np.uint16))
-        return PageRows(num_rows, self._shape.layers, levels, NullBlock(num_rows))
+        """Say of no slot that it is null: the block does, and empty structs never are."""
+        return PageRows(num_rows, self._shape.layers, Levels(None, None), NullBlock(num_rows))
 
     def _decode(self, rows: RowRanges, found: Sequence[memoryview]) -> PageRows:
         shape = self._shape

@@ -30,7 +30,7 @@ __all__ = ["FullZipReader", "control_bytes"]
 
 Positions = npt.NDArray[np.int64]
 INDEX_WIDTHS = (1, 2, 4, 8)
-VALUE_BYTES_MAX = 1 << 31
+VALUE_BYTES_MAX = (1 << 31) - 1
 
 
 def control_bytes(bits_rep: int, bits_def: int) -> int:
@@ -61,6 +61,8 @@ class FullZipReader:
         self._shape = Shape.of(layout.layers)
         self._index: Positions | None = None
         control = control_bytes(layout.bits_rep, layout.bits_def)
+        if self._shape.max_rep and layout.bits_rep == 0:
+            raise CorruptFileError("a page of lists without repetition levels")
         bits = layout.bits_per_value
         if bits is not None and (bits <= 0 or bits % 8 or bits // 8 > VALUE_BYTES_MAX):
             raise CorruptFileError(f"full-zip values of {bits} bits do not exist")
@@ -125,8 +127,10 @@ class FullZipReader:
 
     def _plan_values(self, rows: RowRanges, starts: Positions, stops: Positions) -> Step:
         data = self._buffers[0]
-        if bool((starts < 0).any() or (stops < starts).any() or (stops > data.num_bytes).any()):
-            raise CorruptFileError("a repetition index points outside the values of its page")
+        # Rows that share bytes would make little bytes cost much to fetch and decode.
+        places = np.stack((starts, stops), axis=1).reshape(-1)
+        if places[0] < 0 or places[-1] > data.num_bytes or bool((places[1:] < places[:-1]).any()):
+            raise CorruptFileError("a repetition index falls, or points outside of its page")
         ranges = tuple(
             ByteRange(data.start + a, data.start + b)
             for a, b in zip(starts.tolist(), stops.tolist(), strict=True)
@@ -150,8 +154,6 @@ class FullZipReader:
             levels, values, num_items = self._unzip_variable(data, starts, stops)
         num_rows = num_items
         if shape.max_rep:
-            if levels.rep is None:
-                levels = Levels(np.full(num_items, shape.max_rep, np.uint16), levels.def_)
             assert levels.rep is not None
             num_rows = int(np.count_nonzero(levels.rep == shape.max_rep))
         if num_rows != rows.num_rows:

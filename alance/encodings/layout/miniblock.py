@@ -22,7 +22,7 @@ from alance.encodings.layout.page import need
 from alance.encodings.levels import Shape, decode_levels, select_levels
 from alance.encodings.registry import EncodingRegistry
 from alance.encodings.rows import RowRanges, expand_ranges, select
-from alance.encodings.spec import MiniBlockLayout
+from alance.encodings.spec import Flat, MiniBlockLayout, OutOfLineBitpacking, Spec
 from alance.encodings.step import Decode, Fetch, Step
 from alance.errors import CorruptFileError
 from alance.kernels import bytes as byte_kernels
@@ -35,6 +35,10 @@ Positions = npt.NDArray[np.int64]
 WORD_BYTES = 8
 DICTIONARY_ITEMS_MAX = 1 << 31
 BUFFERS_MAX = 64
+NO_BITS = OutOfLineBitpacking(16, Flat(0))
+"""Levels that are all 0, from no bytes at all; but the first item of a page starts a row."""
+CHUNK_VALUES_MAX = 1 << 15
+"""What the four bits of a chunk word can say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +82,14 @@ class MiniBlockReader:
         self._registry = registry
         self._shape = Shape.of(layout.layers)
         self._table: ChunkTable | None = None
-        if layout.num_items > 0 and not 1 <= layout.num_buffers <= BUFFERS_MAX:
+        if layout.num_buffers > BUFFERS_MAX or (layout.num_items > 0 and layout.num_buffers < 1):
             raise CorruptFileError(f"a mini-block page of {layout.num_buffers} value buffers")
         if self._shape.max_rep == 0 and layout.num_items != num_rows:
             raise CorruptFileError(
                 f"a page of {num_rows} rows without lists says it has {layout.num_items} items"
             )
+        if self._shape.max_rep and layout.rep_compression in (None, NO_BITS):
+            raise CorruptFileError("a page of lists without repetition levels")
 
     @property
     def search_bytes(self) -> int:
@@ -118,6 +124,11 @@ class MiniBlockReader:
             counts[-1] = layout.num_items - int(counts[:-1].sum())
             if counts[-1] < 0 or (counts[-1] == 0 and self._shape.max_rep == 0):
                 raise CorruptFileError(f"chunks hold more than the page's {layout.num_items} items")
+            if counts[-1] > CHUNK_VALUES_MAX:
+                raise CorruptFileError(
+                    f"{counts[-1]} of a page's {layout.num_items} items are left for its last "
+                    f"chunk; a chunk holds at most {CHUNK_VALUES_MAX}"
+                )
         elif self.num_rows:
             raise CorruptFileError(f"a page of {self.num_rows} rows without chunks")
         value_starts = _starts(counts)
@@ -148,7 +159,10 @@ class MiniBlockReader:
         preamble = np.concatenate((np.zeros(1, np.int64), partial[:-1]))[:num_chunks]
         row_starts = _starts(ends + partial - preamble)
         row_ends = np.cumsum(ends)
-        if bool((np.diff(row_starts) < 0).any()) or row_starts[-1] != self.num_rows:
+        # Before the sums wrap around they pass the rows of the page, or drop below 0.
+        outside = (row_starts < 0) | (row_starts > self.num_rows)
+        falling = np.diff(row_starts) < 0
+        if bool(outside.any() or falling.any()) or row_starts[-1] != self.num_rows:
             raise CorruptFileError("a repetition index does not add up to the rows of its page")
         if row_ends[-1] != self.num_rows:
             raise CorruptFileError("the last row of a page has no end")
@@ -165,9 +179,9 @@ class MiniBlockReader:
     def _plan_chunks(self, table: ChunkTable, rows: RowRanges) -> Step:
         first = np.searchsorted(table.row_starts[1:], rows.starts, side="right")
         last = np.searchsorted(table.row_ends, rows.stops - 1, side="right")
-        chunks = expand_ranges(first, last + 1)
-        if len(first) > 1:
-            chunks = np.unique(chunks)
+        # Neighbouring ranges may share chunks, all of them where there is no repetition index.
+        first_new = np.concatenate((first[:1], np.maximum(first[1:], last[:-1] + 1)))
+        chunks = expand_ranges(first_new, last + 1)
         breaks = np.flatnonzero(np.diff(chunks) != 1) + 1
         run_first = chunks[np.concatenate((np.zeros(1, np.int64), breaks))]
         run_last = chunks[np.concatenate((breaks - 1, [len(chunks) - 1]))]
@@ -199,6 +213,8 @@ class MiniBlockReader:
             raise CorruptFileError(
                 f"the header of chunk {chunks[status - 1]} does not fit the chunk"
             )
+        num_values = table.value_starts[chunks + 1] - table.value_starts[chunks]
+        self._check_levels(specs, num_levels, num_values)
         streams = iter(range(len(specs)))
 
         def stream(spec: object) -> Chunks:
@@ -208,7 +224,6 @@ class MiniBlockReader:
         rep = decode_levels(layout.rep_compression, stream(layout.rep_compression), self._registry)
         def_ = decode_levels(layout.def_compression, stream(layout.def_compression), self._registry)
         levels = Levels(rep, def_)
-        num_values = table.value_starts[chunks + 1] - table.value_starts[chunks]
         value_chunks = Chunks(data, starts[len(specs) :], lengths[len(specs) :], num_values)
         if layout.num_buffers < self._registry.num_buffers(layout.value_compression):
             raise CorruptFileError("a mini-block page has fewer value buffers than its encoding")
@@ -218,6 +233,16 @@ class MiniBlockReader:
         item_counts = num_levels if specs else num_values
         items = wanted.item_ranges(table, levels, shape, item_counts)
         return cut_items(shape, levels, values, items, wanted.rows.num_rows)
+
+    def _check_levels(
+        self, specs: Sequence[Spec], num_levels: Positions, num_values: Positions
+    ) -> None:
+        """Compare counts before memory is taken for levels: bitpacking may make many of nothing."""
+        if not specs:
+            return
+        wrong = num_levels < num_values if self._shape.max_rep else num_levels != num_values
+        if bool(wrong.any()):
+            raise CorruptFileError("the levels of a chunk are not those of its values")
 
     def _look_up(self, table: ChunkTable, indices: DataBlock) -> DataBlock:
         layout = self._layout
@@ -265,8 +290,7 @@ class _Wanted:
             counts = table.row_starts[self.run_last + 1] - first_row
             shift = (np.cumsum(counts) - counts - first_row)[run]
             return RowRanges(self.rows.starts + shift, self.rows.stops + shift)
-        if levels.rep is None:
-            raise CorruptFileError("a page of lists without repetition levels")
+        assert levels.rep is not None
         bounds, base = self._row_bounds(table, levels.rep, shape, item_counts)
         shift = base[run] - first_row[run]
         return RowRanges(bounds[self.rows.starts + shift], bounds[self.rows.stops + shift])
