@@ -26,6 +26,9 @@ from alance.table.versions import list_versions, read_manifest, refresh
 
 __all__ = ["Dataset", "Handle"]
 
+PROJECTIONS_MAX = 64
+"""Planned projections that a dataset keeps: services ask for the same few again and again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Handle:
@@ -88,6 +91,7 @@ class Dataset:
         self._handle = handle
         self._manifest = manifest
         self._places = handle.places
+        self._projections: dict[tuple[object, ...], Projection] = {}
 
     def __repr__(self) -> str:
         return f"<alance.Dataset {self.uri} version {self.version}: {self._manifest.num_rows} rows>"
@@ -427,13 +431,21 @@ class Dataset:
                 "ask for row addresses",
                 feature="stable row ids",
             )
-        return Projection.of(
-            self._manifest.schema,
-            columns,
-            filter=filter,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-        )
+        names = None if columns is None else tuple(columns)
+        key = (names, filter, with_row_id, with_row_address)
+        plain = not isinstance(columns, (str, Mapping))
+        found = self._projections.get(key) if plain else None
+        if found is None:
+            found = Projection.of(
+                self._manifest.schema,
+                columns,
+                filter=filter,
+                with_row_id=with_row_id,
+                with_row_address=with_row_address,
+            )
+            if plain and len(self._projections) < PROJECTIONS_MAX:
+                self._projections[key] = found
+        return found
 
     def _choose(self, fragments: Iterable[Fragment | int]) -> tuple[Fragment, ...]:
         known = {fragment.id: fragment for fragment in self._manifest.fragments}

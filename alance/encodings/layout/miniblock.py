@@ -33,6 +33,7 @@ __all__ = ["MiniBlockReader"]
 
 Positions = npt.NDArray[np.int64]
 WORD_BYTES = 8
+GAP_BYTES = 4096
 DICTIONARY_ITEMS_MAX = 1 << 31
 BUFFERS_MAX = 64
 NO_BITS = OutOfLineBitpacking(16, Flat(0))
@@ -182,15 +183,21 @@ class MiniBlockReader:
         # Neighbouring ranges may share chunks, all of them where there is no repetition index.
         first_new = np.concatenate((first[:1], np.maximum(first[1:], last[:-1] + 1)))
         chunks = expand_ranges(first_new, last + 1)
-        breaks = np.flatnonzero(np.diff(chunks) != 1) + 1
-        run_first = chunks[np.concatenate((np.zeros(1, np.int64), breaks))]
-        run_last = chunks[np.concatenate((breaks - 1, [len(chunks) - 1]))]
+        run_first, run_last = _runs(chunks, np.diff(chunks) != 1)
+        # Bytes between near chunks are fetched too: a range of its own would cost more to handle.
+        gaps = table.byte_starts[chunks[1:]] - table.byte_starts[chunks[:-1] + 1]
+        fetch_first, fetch_last = _runs(chunks, gaps > GAP_BYTES)
+        starts, stops = table.byte_starts[fetch_first], table.byte_starts[fetch_last + 1]
         base = self._buffers[1].start
         ranges = tuple(
-            ByteRange(base + int(table.byte_starts[a]), base + int(table.byte_starts[b + 1]))
-            for a, b in zip(run_first, run_last, strict=True)
+            ByteRange(base + start, base + stop)
+            for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
         )
-        wanted = _Wanted(rows, chunks, run_first, run_last, first)
+        # Where each chunk will lie once the ranges are joined.
+        home = np.searchsorted(fetch_first, chunks, side="right") - 1
+        shift = (_starts(stops - starts)[:-1] - starts)[home]
+        offsets = table.byte_starts[chunks] + shift
+        wanted = _Wanted(rows, chunks, offsets, run_first, run_last, first)
 
         def then(found: Sequence[memoryview]) -> Step:
             return Decode(rows.num_rows, lambda: self._decode(table, wanted, found))
@@ -204,10 +211,14 @@ class MiniBlockReader:
         )
         chunks = wanted.chunks
         sizes = table.byte_starts[chunks + 1] - table.byte_starts[chunks]
-        offsets = np.cumsum(sizes) - sizes
         specs = [s for s in (layout.rep_compression, layout.def_compression) if s is not None]
         num_levels, starts, lengths, status = byte_kernels.parse_chunk_headers(
-            data, offsets, sizes, len(specs), layout.num_buffers, 4 if layout.has_large_chunk else 2
+            data,
+            wanted.offsets,
+            sizes,
+            len(specs),
+            layout.num_buffers,
+            4 if layout.has_large_chunk else 2,
         )
         if status != 0:
             raise CorruptFileError(
@@ -275,6 +286,8 @@ class _Wanted:
 
     rows: RowRanges
     chunks: Positions
+    offsets: Positions
+    """Where each chunk lies in the fetched bytes."""
     run_first: Positions
     run_last: Positions
     first_chunk: Positions
@@ -338,6 +351,12 @@ def cut_items(
         value_starts, value_stops = starts, stops
     cut = select_levels(levels, starts, stops)
     return PageRows(num_rows, shape.layers, cut, select(values, value_starts, value_stops))
+
+
+def _runs(chunks: Positions, breaks: npt.NDArray[np.bool_]) -> tuple[Positions, Positions]:
+    """First and last chunk of every run; `breaks` tells where, after the first, one begins."""
+    after = np.flatnonzero(breaks)
+    return chunks[np.concatenate(([0], after + 1))], chunks[np.append(after, len(chunks) - 1)]
 
 
 def _words(metadata: memoryview, large: bool) -> Positions:
