@@ -20,6 +20,7 @@ from alance.encodings.blocks import (
     VariableWidthBlock,
 )
 from alance.encodings.levels import Shape
+from alance.encodings.spec import Layer
 from alance.errors import CorruptFileError, UnsupportedFeatureError
 from alance.kernels import repdef
 
@@ -27,6 +28,8 @@ __all__ = ["leaf_to_arrow", "zip_leaves"]
 
 INT32_MAX = (1 << 31) - 1
 ALIGNMENT = 8
+EMPTY_STRUCTS = (Layer.NULLABLE_ITEM,)
+"""Layers of a page of empty structs, however many structs are around them: none is ever null."""
 
 
 def leaf_to_arrow(rows: PageRows, chain: Sequence[pa.DataType]) -> pa.Array:
@@ -49,11 +52,14 @@ def leaf_to_arrow(rows: PageRows, chain: Sequence[pa.DataType]) -> pa.Array:
     CorruptFileError
         Levels, values and types contradict one another.
     """
-    if len(rows.layers) != len(chain):
+    layers = rows.layers
+    if layers == EMPTY_STRUCTS and pa.types.is_struct(chain[-1]):
+        layers = (Layer.ALL_VALID_ITEM,) * len(chain)
+    if len(layers) != len(chain):
         raise CorruptFileError(
-            f"a page has {len(rows.layers)} nesting layers where its column has {len(chain)}"
+            f"a page has {len(layers)} nesting layers where its column has {len(chain)}"
         )
-    for layer, kind in zip(rows.layers, reversed(chain), strict=True):
+    for layer, kind in zip(layers, reversed(chain), strict=True):
         if layer.is_list != is_list(kind):
             raise CorruptFileError(f"a page says {layer.name} where its column has {kind}")
     levels = rows.levels
@@ -62,7 +68,7 @@ def leaf_to_arrow(rows: PageRows, chain: Sequence[pa.DataType]) -> pa.Array:
     else:
         some = levels.def_ if levels.rep is None else levels.rep
         assert some is not None
-        numbers = Shape.of(rows.layers).layer_numbers
+        numbers = Shape.of(layers).layer_numbers
         slots, status = repdef.unravel(levels.rep, levels.def_, numbers, len(some))
         if status != 0:
             raise CorruptFileError("repetition and definition levels contradict their layers")
@@ -152,6 +158,10 @@ def _dictionary(
     index_kind = kind.index_type if encoded else _index_type(indices.bits_per_value)
     if index_kind.bit_width != indices.bits_per_value:
         raise CorruptFileError(f"indices of {indices.bits_per_value} bits in a column of {kind}")
+    if encoded and _signed_max(index_kind) < len(values) and indices.num_values:
+        largest = int(indices.data.view(f"<u{indices.bits_per_value // 8}").max())
+        if largest > _signed_max(index_kind):
+            raise CorruptFileError(f"dictionary index {largest} in a column of {kind}")
     codes = pa.Array.from_buffers(
         index_kind,
         indices.num_values,
@@ -160,7 +170,29 @@ def _dictionary(
     )
     if encoded:
         return pa.DictionaryArray.from_arrays(codes, values, safe=False)
+    _check_taken_bytes(indices, items)
     return values.take(codes)
+
+
+def _signed_max(kind: pa.DataType) -> int:
+    """Largest index of an index type."""
+    sign = 1 if pa.types.is_signed_integer(kind) else 0
+    return (1 << (int(kind.bit_width) - sign)) - 1
+
+
+def _check_taken_bytes(indices: FixedWidthBlock, items: DataBlock) -> None:
+    """Refuse what would not fit: few indices to one long item may stand for any number of bytes."""
+    if not isinstance(items, VariableWidthBlock) or items.num_values == 0:
+        return
+    lengths = np.diff(items.offsets)
+    if int(lengths.max()) * indices.num_values <= INT32_MAX:
+        return
+    codes = indices.data.view(f"<u{indices.bits_per_value // 8}")
+    if int(lengths[codes].sum(dtype=np.int64)) > INT32_MAX:
+        raise UnsupportedFeatureError(
+            "more than 2 GiB of string bytes in one read; ask for fewer rows at once",
+            feature="32-bit offsets",
+        )
 
 
 def _index_type(bits: int) -> pa.DataType:
@@ -222,6 +254,8 @@ def zip_leaves(
         return first
     if any(len(array) != num_rows for array in (first, *others)):
         raise CorruptFileError("the leaves of a struct have different numbers of values")
+    if any(not _same_nulls(array, first) for array in others):
+        raise CorruptFileError("the leaves of a struct disagree about its nulls")
     bitmap = first.buffers()[0]
     if pa.types.is_struct(kind):
         children, at = [], 0
@@ -237,6 +271,12 @@ def zip_leaves(
     child = zip_leaves(kind.value_type, items, leaf_counts.children[0], len(first.values))
     buffers = [bitmap, offsets]
     return pa.Array.from_buffers(kind, num_rows, buffers, first.null_count, children=[child])
+
+
+def _same_nulls(one: pa.Array, other: pa.Array) -> bool:
+    if one.null_count != other.null_count:
+        return False
+    return one.null_count == 0 or bool(one.is_valid().equals(other.is_valid()))
 
 
 class LeafCounts:

@@ -61,11 +61,12 @@ def decode_levels(
     block = registry.decode_blocks(spec, chunks)
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value != LEVEL_BITS:
         raise CorruptFileError("levels are not 16-bit values")
-    return block.data.view("<u2") if block.data.flags.aligned else _aligned(block.data)
+    return _as_levels(block.data)
 
 
-def _aligned(data: Bytes) -> npt.NDArray[np.uint16]:
-    return np.frombuffer(data.tobytes(), "<u2")
+def _as_levels(data: Bytes) -> npt.NDArray[np.uint16]:
+    """View bytes as levels; bytes cut out of a file may lie at an odd address, levels must not."""
+    return (data if data.ctypes.data % 2 == 0 else data.copy()).view("<u2")
 
 
 def raw_levels(data: Bytes) -> npt.NDArray[np.uint16] | None:
@@ -74,7 +75,7 @@ def raw_levels(data: Bytes) -> npt.NDArray[np.uint16] | None:
         return None
     if len(data) % 2:
         raise CorruptFileError(f"a level buffer of {len(data)} bytes holds half a level")
-    return np.frombuffer(data, "<u2")
+    return _as_levels(data)
 
 
 def select_levels(

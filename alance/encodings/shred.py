@@ -23,7 +23,7 @@ from alance.encodings.blocks import (
 )
 from alance.encodings.rows import select, take
 from alance.encodings.spec import Layer
-from alance.errors import UnsupportedFeatureError
+from alance.errors import InvalidInputError, UnsupportedFeatureError
 from alance.kernels import bytes as byte_kernels
 from alance.kernels import repdef
 
@@ -95,6 +95,11 @@ def shred(array: pa.Array, path: Sequence[int]) -> Shredded:
         validity = np.zeros((len(node) + 7) // 8, np.uint8)
     kinds.append((False, len(node), None, validity))
     numbers, rep, def_, positions = repdef.shred(kinds)
+    if pa.types.is_struct(node.type) and (rep is not None or def_ is not None):
+        raise InvalidInputError(
+            "structs without members can be stored only where neither they nor the structs around "
+            "them are null, and outside of lists; drop the column or give them a member"
+        )
     values = arrow_to_block(node)
     if positions is not None:
         values = take(values, positions)
@@ -174,6 +179,8 @@ def arrow_to_block(array: pa.Array) -> DataBlock:
     except ValueError as exc:
         message = f"values of type {kind} cannot be stored"
         raise UnsupportedFeatureError(message, feature=str(kind)) from exc
+    if bits == 0:
+        raise InvalidInputError(f"values of type {kind} have no bytes and cannot be stored")
     if length == 0:
         return FixedWidthBlock(bits, 0, np.empty(0, np.uint8))
     start, stop = array.offset * bits // 8, (array.offset + length) * bits // 8

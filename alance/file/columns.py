@@ -97,9 +97,7 @@ class ColumnReader:
         if page is None:
             info = self._pages[number]
             layout = parse_page_layout(info.layout)
-            page = open_page(
-                layout, info.buffers, info.num_rows, self._registry, self._version
-            )
+            page = open_page(layout, info.buffers, info.num_rows, self._registry, self._version)
             self._opened[number] = page
         return page
 

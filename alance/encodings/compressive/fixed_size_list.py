@@ -70,7 +70,7 @@ class FixedSizeListEncoding(Compressive):
         if not isinstance(block, FixedWidthBlock):
             raise CorruptFileError("a fixed-size list in a page of variable-width values")
         _check_items(spec.items_per_value, block.num_values)
-        rows = block.data.reshape(block.num_values, -1)
+        rows = block.data.reshape(block.num_values, block.bits_per_value // 8)
         return _unzip(spec, rows, 1, registry)
 
 
@@ -88,6 +88,8 @@ def _unzip(
     validity = None
     if spec.has_validity:
         bitmap_bytes = (items_per_row + 7) // 8
+        if bitmap_bytes > rows.shape[1]:
+            raise CorruptFileError("an item validity bitmap is longer than its value")
         bits = np.unpackbits(
             np.ascontiguousarray(rows[:, :bitmap_bytes]),
             axis=1,
@@ -99,6 +101,8 @@ def _unzip(
     if isinstance(spec.values, FixedSizeList):
         items = _unzip(spec.values, rows, items_per_row, registry)
     else:
+        if isinstance(spec.values, Constant) and not spec.has_validity:
+            raise CorruptFileError("items that are all null, without validity to say so")
         width = rows.shape[1] * 8 // items_per_row
         if width * items_per_row != rows.shape[1] * 8:
             raise CorruptFileError("zipped fixed-size lists do not divide into their items")

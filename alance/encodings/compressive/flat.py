@@ -15,7 +15,8 @@ __all__ = ["FlatEncoding", "encode_flat"]
 
 CHUNK_BYTES_MAX = 8186
 CHUNK_VALUES_MAX = 4096
-BITS_MAX = 1 << 20
+BITS_MAX = 8 * (2**31 - 1)
+"""Width of one value; Arrow cannot hold a wider one."""
 
 
 class FlatEncoding(Compressive):
@@ -30,8 +31,10 @@ class FlatEncoding(Compressive):
         bits = spec.bits_per_value
         check_width(bits)
         offsets, num_values = chunks.offsets[0], chunks.num_values
-        num_bytes = (num_values * bits + 7) // 8
-        if bool((chunks.sizes[0] < num_bytes).any()):
+        # In Python's numbers, which do not wrap around; the products below are smaller.
+        fits = chunks.total_values * bits <= int(chunks.sizes[0].sum()) * 8
+        num_bytes = (num_values * (bits if fits else 1) + 7) // 8
+        if not fits or bool((chunks.sizes[0] < num_bytes).any()):
             raise CorruptFileError(
                 f"a flat buffer of {bits}-bit values is shorter than its number of values needs"
             )

@@ -15,6 +15,8 @@ from alance.kernels.memory import empty
 __all__ = ["OutOfLineBitpackingEncoding", "encode_blocks"]
 
 WIDTHS = (8, 16, 32, 64)
+NO_BITS_VALUES_MAX = (1 << 16) - 1
+"""As many as a chunk may have levels."""
 
 
 class OutOfLineBitpackingEncoding(Compressive):
@@ -33,10 +35,12 @@ class OutOfLineBitpackingEncoding(Compressive):
         if bits not in WIDTHS or not 0 <= packed <= bits:
             raise CorruptFileError(f"bitpacking of {bits}-bit values into {packed} does not exist")
         total = blocks.total_values
-        # A width of 0 stores nothing, so the bytes at hand do not bound the number of values.
         stored = int(blocks.sizes[0].sum()) * 8
         if packed and total * packed > stored + 1024 * packed * blocks.num_chunks:
             raise CorruptFileError(f"{total} bitpacked values do not fit {stored // 8} bytes")
+        # A width of 0 stores nothing: the bytes at hand do not bound the number of values.
+        if packed == 0 and int(blocks.num_values.max(initial=0)) > NO_BITS_VALUES_MAX:
+            raise CorruptFileError(f"{total} bitpacked values of 0 bits cannot be real")
         out = empty(total * bits // 8, np.uint8)
         status = bitpack.unpack_blocks(
             blocks.data, blocks.offsets[0], blocks.sizes[0], blocks.num_values, bits, packed, out

@@ -97,7 +97,8 @@ def _decode_block(data: Bytes, num_values: int, width: int) -> VariableWidthBloc
             raise CorruptFileError(f"a dictionary block of {num_values} values is too short")
     offsets = data[table_at:bytes_at].copy().view(dtype)
     values = data[bytes_at:]
-    if int(offsets[0]) != 0 or bool((np.diff(offsets) < 0).any()) or offsets[-1] > len(values):
+    falling = offsets[1:] < offsets[:-1]  # not by difference, which wraps around
+    if int(offsets[0]) != 0 or bool(falling.any()) or offsets[-1] > len(values):
         raise CorruptFileError("offsets of a dictionary block do not fit its bytes")
     return VariableWidthBlock(offsets, values)
 

@@ -37,7 +37,8 @@ class AllNullReader:
         if version is not FileVersion.V2_1 and len(buffers) in (1, 3):
             # 2.2 keeps a value in the first buffer; a 2.1 reader ignores what it does not need.
             raise UnsupportedFeatureError(
-                "a constant page with a value is not known to this library; a newer one may read it",
+                "a constant page with a value is not known to this library; a newer one may "
+                "read it",
                 feature="constant page with a value",
             )
         self.num_rows = num_rows
