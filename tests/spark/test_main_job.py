@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import alance.sync
 import lance
 import pyarrow as pa
 import pytest
@@ -14,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import alance
 import alance.spark
+import alance.sync
 from alance.testing.s3 import S3Server
 from demo.flights import Flights, delays_from_csv, join_flights, unpack_flights
 from demo.job import delays_from_dataset, look_around, write_year

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import alance.sync
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import alance.spark
+import alance.sync
 from alance.errors import DatasetNotFoundError, InvalidInputError, VersionNotFoundError
 from alance.spark.reader import (
     PARTITION_ROWS_MAX,
