@@ -12,7 +12,7 @@ VENV ?= .venv
 STORE ?=
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-PROTOC := $(VENV)/.protoc
+PROTOC := .cache/protoc
 NATIVE := $(wildcard $(addprefix alance/kernels/*.,pyx pxi pxd h))
 PROTO := $(wildcard protos/alance/proto/*.proto)
 
@@ -46,14 +46,19 @@ integration: $(INSTALLED) ## run the tests that need servers, faults or many pro
 exit-test: $(INSTALLED) ## end 200 short processes, each with status 0
 	ALANCE_EXIT_PROCESSES=200 $(BIN)/python -m pytest tests/test_clean_exit.py
 
-protos: $(PROTOC) ## regenerate alance/proto from protos/
-	$(BIN)/python -m grpc_tools.protoc -I protos --python_out=. --pyi_out=. $(PROTO)
+protos: $(PROTOC)/.installed ## regenerate alance/proto from protos/
+	$(PROTOC)/bin/python -m grpc_tools.protoc -I protos --python_out=. --pyi_out=. $(PROTO)
 
 clean: ## remove everything that git does not know, .venv included
 	git clean -fdXq
 
-$(PROTOC): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --editable '.[protos]'
+# An environment of its own: the generator asks for an older protobuf than the library runs on.
+$(PROTOC)/.installed: $(INSTALLED)
+	@generator="$$($(BIN)/python -c 'import tomllib
+	project = tomllib.load(open("pyproject.toml", "rb"))["project"]
+	print(*project["optional-dependencies"]["protos"])')"
+	$(BIN)/python -m venv $(PROTOC)
+	$(PROTOC)/bin/python -m pip install --quiet --disable-pip-version-check $$generator
 	touch $@
 
 # What was built goes first: a changed header alone would not make setuptools build it again.
