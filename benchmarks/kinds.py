@@ -7,10 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-WORDS = (
-    "the quick brown fox jumps over a lazy dog while seven wizards brew potions near an old "
-    "harbour and count passing ships until night falls on quiet streets of copper and glass"
-).split()
+TEXT = """
+the quick brown fox jumps over a lazy dog while seven wizards brew potions near an old harbour and
+count passing ships until night falls on quiet streets of copper and glass
+"""
+WORDS = TEXT.split()
 
 
 def _strings(rng: np.random.Generator, num_rows: int, words: int) -> pa.Array:
@@ -41,8 +42,8 @@ def make_columns(num_rows: int = 1_000_000, seed: int = 7) -> dict[str, Callable
         return pa.FixedSizeListArray.from_arrays(items, 16)
 
     def long_binary() -> pa.Array:
-        count = num_rows // 20
-        return pa.array([rng().bytes(600)] * count, pa.binary())
+        random = rng()
+        return pa.array([random.bytes(600) for _ in range(num_rows // 20)], pa.binary())
 
     def structs() -> pa.Array:
         random = rng()
@@ -64,7 +65,7 @@ def make_columns(num_rows: int = 1_000_000, seed: int = 7) -> dict[str, Callable
         ).cast(pa.timestamp("us", "UTC")),
         "decimal": lambda: pa.array(rng().integers(0, 10**9, num_rows)).cast(pa.decimal128(19, 0)),
         "string few": lambda: pa.array(np.array(WORDS)[rng().integers(0, len(WORDS), num_rows)]),
-        "string ids": lambda: pa.array([f"id-{n:016x}" for n in rng().integers(0, 2**62, num_rows)]),
+        "string ids": lambda: pa.array([f"{n:016x}" for n in rng().integers(0, 2**62, num_rows)]),
         "string text": lambda: _strings(rng(), num_rows, 8),
         "binary 600 B": long_binary,
         "list<int64>": lambda: _lists(rng(), num_rows),

@@ -16,7 +16,7 @@ from alance.encodings.blocks import (
     FixedWidthBlock,
     VariableWidthBlock,
 )
-from alance.encodings.choose import EncodedValues, choose_chunks, compress_wide
+from alance.encodings.choose import EncodedValues, choose_chunks, choose_dictionary, compress_wide
 from alance.encodings.compressive.fixed_size_list import describe, zip_validity
 from alance.encodings.layout.page import EncodedPage, PageBuffer
 from alance.encodings.levels import Shape, encode_levels
@@ -49,8 +49,10 @@ def build_pages(array: pa.Array, path: Sequence[int]) -> list[EncodedPage]:
     shredded = shred(array, path)
     if not shredded.has_values:
         return [_all_null(shredded)]
-    if _value_bytes(shredded.values) < MINI_BLOCK_VALUE_BYTES_MAX:
-        page = _mini_block(shredded)
+    narrow = _value_bytes(shredded.values) < MINI_BLOCK_VALUE_BYTES_MAX
+    values = choose_chunks(shredded.values) if narrow else choose_dictionary(shredded.values)
+    if values is not None:
+        page = _mini_block(shredded, values)
         if page is not None:
             return [page]
         if len(array) > 1:
@@ -115,9 +117,8 @@ def _chunk_levels(shredded: Shredded, values: EncodedValues) -> _ChunkLevels | N
     return _ChunkLevels(specs[0], specs[1], streams, boundaries)
 
 
-def _mini_block(shredded: Shredded) -> EncodedPage | None:
+def _mini_block(shredded: Shredded, values: EncodedValues) -> EncodedPage | None:
     """Build a mini-block page; None when a chunk would pass the format's limits."""
-    values = choose_chunks(shredded.values)
     levels = _chunk_levels(shredded, values)
     if levels is None:
         return None

@@ -22,7 +22,7 @@ from alance.encodings.blocks import (
 )
 from alance.encodings.compressive.fixed_size_list import encode_fixed_size_list
 from alance.encodings.compressive.flat import encode_flat
-from alance.encodings.compressive.fsst import encode_fsst
+from alance.encodings.compressive.fsst import encode_fsst, train_fsst
 from alance.encodings.compressive.inline_bitpacking import WIDTHS, encode_inline, inline_bytes
 from alance.encodings.compressive.variable import encode_variable, encode_variable_block
 from alance.encodings.registry import EncodedChunks
@@ -30,7 +30,13 @@ from alance.encodings.rows import expand_ranges, take
 from alance.encodings.spec import Flat, Fsst, Spec, Variable
 from alance.kernels import bitpack
 
-__all__ = ["EncodedDictionary", "EncodedValues", "choose_chunks", "compress_wide"]
+__all__ = [
+    "EncodedDictionary",
+    "EncodedValues",
+    "choose_chunks",
+    "choose_dictionary",
+    "compress_wide",
+]
 
 FSST_BYTES_MIN = 32 * 1024
 FSST_BYTES_MAX = 1 << 30
@@ -87,10 +93,10 @@ def _fixed(block: FixedWidthBlock) -> EncodedChunks:
 
 def _variable(block: VariableWidthBlock) -> EncodedValues:
     """Dictionary for few distinct values, FSST for enough text, else as it is."""
-    raw_bytes = _raw_bytes(block)
-    encoded = _dictionary(block, raw_bytes)
+    encoded = choose_dictionary(block)
     if encoded is not None:
         return encoded
+    raw_bytes = _raw_bytes(block)
     codes = _fsst(block, raw_bytes)
     if codes is None:
         return EncodedValues(encode_variable(block))
@@ -111,17 +117,12 @@ def _fsst(block: VariableWidthBlock, raw_bytes: int) -> tuple[bytes, VariableWid
         return None
     if int(np.diff(block.offsets).max(initial=0)) < FSST_LENGTH_MIN:
         return None
+    table = train_fsst(block)
     sample = _sample(block)
-    sample_bytes = _raw_bytes(sample)
-    if sample is not block and sample_bytes:
-        # Coding a sample first costs little and spares incompressible pages the whole pass.
-        _, coded = encode_fsst(sample)
-        if _raw_bytes(coded) > WORTHWHILE * sample_bytes:
-            return None
-    table, coded = encode_fsst(block)
-    if _raw_bytes(coded) > WORTHWHILE * raw_bytes:
+    # Coding a sample first costs little and spares incompressible pages the whole pass.
+    if _raw_bytes(encode_fsst(table, sample)) > WORTHWHILE * _raw_bytes(sample):
         return None
-    return table, coded
+    return table, encode_fsst(table, block)
 
 
 def _sample(block: VariableWidthBlock) -> VariableWidthBlock:
@@ -135,10 +136,10 @@ def _sample(block: VariableWidthBlock) -> VariableWidthBlock:
     return found
 
 
-def _dictionary(block: VariableWidthBlock, raw_bytes: int) -> EncodedValues | None:
-    """Indices and items when values repeat often enough; None when not."""
+def choose_dictionary(block: DataBlock) -> EncodedValues | None:
+    """Indices and items when variable-width values repeat often enough; None when not."""
     num_values = block.num_values
-    if num_values < DICTIONARY_VALUES_MIN:
+    if not isinstance(block, VariableWidthBlock) or num_values < DICTIONARY_VALUES_MIN:
         return None
     sample = _sample(block)
     if len(_as_arrow(sample).unique()) * 2 > sample.num_values:
@@ -151,7 +152,7 @@ def _dictionary(block: VariableWidthBlock, raw_bytes: int) -> EncodedValues | No
     dictionary = _encode_items(_from_arrow(items))
     codes = np.frombuffer(encoded.indices.buffers()[1], np.uint8)[: num_values * 4]
     chunks = _fixed(FixedWidthBlock(32, num_values, codes))
-    plain_bytes = raw_bytes + num_values * block.offsets.itemsize
+    plain_bytes = _raw_bytes(block) + num_values * block.offsets.itemsize
     if chunks.num_bytes + len(dictionary.data) > 0.8 * plain_bytes:
         return None
     return EncodedValues(chunks, dictionary)

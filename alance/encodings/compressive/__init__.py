@@ -6,6 +6,7 @@ from alance.encodings.compressive.constant import ConstantEncoding
 from alance.encodings.compressive.fixed_size_list import FixedSizeListEncoding
 from alance.encodings.compressive.flat import FlatEncoding
 from alance.encodings.compressive.fsst import FsstEncoding
+from alance.encodings.compressive.general import GeneralEncoding
 from alance.encodings.compressive.inline_bitpacking import InlineBitpackingEncoding
 from alance.encodings.compressive.out_of_line_bitpacking import OutOfLineBitpackingEncoding
 from alance.encodings.compressive.rle import RleEncoding
@@ -22,6 +23,7 @@ def default_registry() -> EncodingRegistry:
         FixedSizeListEncoding(),
         FlatEncoding(),
         FsstEncoding(),
+        GeneralEncoding(),
         InlineBitpackingEncoding(),
         OutOfLineBitpackingEncoding(),
         RleEncoding(),

@@ -8,7 +8,7 @@ from alance.encodings.spec import Fsst
 from alance.errors import CorruptFileError, UnsupportedFeatureError
 from alance.kernels import fsst
 
-__all__ = ["FsstEncoding", "encode_fsst"]
+__all__ = ["FsstEncoding", "encode_fsst", "train_fsst"]
 
 
 class FsstEncoding(Compressive):
@@ -45,8 +45,12 @@ def _expand(spec: Fsst, codes: DataBlock) -> VariableWidthBlock:
     return VariableWidthBlock(offsets, data)
 
 
-def encode_fsst(block: VariableWidthBlock) -> tuple[bytes, VariableWidthBlock]:
-    """Train a table on a sample and code all values with it; returns table and codes."""
-    table = fsst.train(block.offsets, block.data)
+def train_fsst(block: VariableWidthBlock) -> bytes:
+    """Build a symbol table from a sample of the values."""
+    return fsst.train(block.offsets, block.data)
+
+
+def encode_fsst(table: bytes, block: VariableWidthBlock) -> VariableWidthBlock:
+    """Code all values with a symbol table."""
     offsets, data = fsst.encode(table, block.offsets, block.data)
-    return table, VariableWidthBlock(offsets, data)
+    return VariableWidthBlock(offsets, data)

@@ -1,0 +1,111 @@
+"""General compression: LZ4 or ZSTD around the first buffer of another encoding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import lz4.block
+import numpy as np
+import zstandard
+
+from alance.encodings.blocks import Bytes, Chunks, DataBlock, VariableWidthBlock, as_bytes
+from alance.encodings.registry import Compressive, EncodingRegistry
+from alance.encodings.spec import General
+from alance.errors import CorruptFileError, UnsupportedFeatureError
+
+__all__ = ["GeneralEncoding"]
+
+BYTES_MAX = 1 << 31
+RATIO_MAX = 1 << 16
+"""More than this no codec reaches; a forged size must not take memory."""
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+class GeneralEncoding(Compressive):
+    """Each buffer is framed: its uncompressed size, then one LZ4 block or ZSTD frame."""
+
+    name = "general"
+    spec_type = General
+    transparent = False
+
+    def num_buffers(self, spec: General, registry: EncodingRegistry) -> int:
+        """As many as the encoding inside has."""
+        return registry.num_buffers(spec.values)
+
+    def decode_chunks(self, spec: General, chunks: Chunks, registry: EncodingRegistry) -> DataBlock:
+        """Decompress the first buffer of every chunk, then decode them together."""
+        return registry.decode_chunks(spec.values, _decompressed(spec, chunks))
+
+    def decode_blocks(self, spec: General, blocks: Chunks, registry: EncodingRegistry) -> DataBlock:
+        """Decompress every block, then decode them together."""
+        return registry.decode_blocks(spec.values, _decompressed(spec, blocks))
+
+    def decode_values(
+        self, spec: General, block: DataBlock, registry: EncodingRegistry
+    ) -> DataBlock:
+        """Decompress every value alone; a null slot has no bytes and no frame."""
+        if not isinstance(block, VariableWidthBlock):
+            raise UnsupportedFeatureError(
+                "compressed full-zip values of fixed width", feature="general on fixed width"
+            )
+        bounds = block.offsets.tolist()
+        values = [
+            decompress(spec.scheme, block.data[start:stop]) for start, stop in pairwise(bounds)
+        ]
+        sizes = np.array([len(value) for value in values], block.offsets.dtype)
+        offsets = np.concatenate((np.zeros(1, sizes.dtype), np.cumsum(sizes, dtype=sizes.dtype)))
+        data = as_bytes(b"".join(values))
+        return registry.decode_values(spec.values, VariableWidthBlock(offsets, data))
+
+
+def _decompressed(spec: General, chunks: Chunks) -> Chunks:
+    """Chunks whose first buffer is plain; the others stay where they are."""
+    pairs = zip(chunks.offsets[0].tolist(), chunks.sizes[0].tolist(), strict=True)
+    plain = [decompress(spec.scheme, chunks.data[start : start + size]) for start, size in pairs]
+    sizes = np.array([len(each) for each in plain], np.int64)
+    first = np.cumsum(sizes) - sizes + len(chunks.data)
+    return replace(
+        chunks,
+        data=np.concatenate((chunks.data, as_bytes(b"".join(plain)))),
+        offsets=np.concatenate((first[np.newaxis], chunks.offsets[1:])),
+        sizes=np.concatenate((sizes[np.newaxis], chunks.sizes[1:])),
+    )
+
+
+def decompress(scheme: str, framed: Bytes) -> bytes:
+    """Bytes of one framed buffer (specification: 2.1, section 11)."""
+    if len(framed) == 0:
+        return b""
+    view = framed.data
+    try:
+        if scheme == "lz4":
+            size = _checked(int.from_bytes(view[:4], "little"), len(view))
+            plain: bytes = lz4.block.decompress(view[4:], uncompressed_size=size)
+        elif scheme == "zstd":
+            bare = view[:4] == ZSTD_MAGIC and (len(view) < 8 or not view[4] & 0x10)
+            size = 0 if bare else int.from_bytes(view[:8], "little")
+            plain = _unzstd(view if bare else view[8:], _checked(size, len(view)))
+            size = len(plain) if bare else size
+        else:
+            raise UnsupportedFeatureError(f"compression scheme {scheme!r}", feature=scheme)
+    except (lz4.block.LZ4BlockError, zstandard.ZstdError, ValueError) as exc:
+        raise CorruptFileError(f"a buffer compressed with {scheme} is damaged: {exc}") from exc
+    if len(plain) != size:
+        raise CorruptFileError(f"a {scheme} buffer holds {len(plain)} bytes and says {size}")
+    return plain
+
+
+def _unzstd(frame: memoryview, size: int) -> bytes:
+    limit = size or BYTES_MAX
+    with zstandard.ZstdDecompressor(max_window_size=BYTES_MAX).stream_reader(frame) as reader:
+        plain = reader.read(min(limit, len(frame) * RATIO_MAX))
+        if reader.read(1):
+            raise ValueError("more bytes than its size says")
+    return plain
+
+
+def _checked(size: int, compressed: int) -> int:
+    if size > min(BYTES_MAX, compressed * RATIO_MAX):
+        raise ValueError(f"{compressed} bytes cannot become {size}")
+    return size
