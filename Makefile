@@ -23,7 +23,7 @@ help: ## list the targets
 
 install: $(INSTALLED) ## make .venv and install alance into it, kernels compiled
 
-test: $(INSTALLED) ## run the tests (about 5 minutes on 2 cores)
+test: $(INSTALLED) ## run the tests (a few minutes on 2 cores)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 demo: $(INSTALLED) ## run the main job on a local S3 server, or on STORE=/some/dir
