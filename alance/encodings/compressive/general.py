@@ -53,8 +53,14 @@ class GeneralEncoding(Compressive):
         values = [
             decompress(spec.scheme, block.data[start:stop]) for start, stop in pairwise(bounds)
         ]
-        sizes = np.array([len(value) for value in values], block.offsets.dtype)
-        offsets = np.concatenate((np.zeros(1, sizes.dtype), np.cumsum(sizes, dtype=sizes.dtype)))
+        ends = np.cumsum([len(value) for value in values], dtype=np.int64)
+        offsets = np.zeros_like(block.offsets)
+        if len(ends) and ends[-1] > np.iinfo(offsets.dtype).max:
+            raise UnsupportedFeatureError(
+                "more than 2 GiB of string bytes in one read; ask for fewer rows at once",
+                feature="32-bit offsets",
+            )
+        offsets[1:] = ends
         data = as_bytes(b"".join(values))
         return registry.decode_values(spec.values, VariableWidthBlock(offsets, data))
 
