@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,7 +25,6 @@ from alance.session import DeletedOffsets, Session
 from alance.table.deletion import read_deletion_vector
 from alance.table.manifest import DataFile, Fragment
 from alance.table.naming import join
-from alance.types import ByteRange
 
 __all__ = ["DecodeRows", "FragmentReader", "Places", "open_fragment"]
 
@@ -157,26 +157,38 @@ class FragmentReader:
                     planned = self._columns[field_id].reader.plan(rows)
                     steps.extend(planned)
                     counts.append(len(planned))
-
-                async def fetch(ranges: Sequence[ByteRange]) -> Sequence[memoryview]:
-                    nonlocal num_bytes
-                    found = await file.fetch(ranges, priority=priority)
-                    num_bytes += sum(len(view) for view in found)
-                    return found
-
-                done = iter(await run_steps(steps, fetch))
+                found, fetched = await run_steps(steps, file, priority=priority)
             except FormatError as exc:
                 exc.add_note(f"in file {file.path}")
                 raise
+            num_bytes += fetched
+            done = iter(found)
             for field_id, count in zip(field_ids, counts, strict=True):
-                decodes[field_id] = [next(done) for _ in range(count)]
+                decodes[field_id] = list(islice(done, count))
 
         await run_all([partial(fetch_file, field_ids) for field_ids in files.values()])
         num_rows = rows.num_rows
-        return lambda: [_build(root, decodes, num_rows) for root in projection.roots], num_bytes
+
+        def decode() -> list[pa.Array]:
+            return [self._build(root, decodes, num_rows) for root in projection.roots]
+
+        return decode, num_bytes
+
+    def _build(
+        self, root: RootPlan, decodes: Mapping[int, Sequence[Decode]], num_rows: int
+    ) -> pa.Array:
+        """Decode a column, saying in errors which one it was."""
+        try:
+            return _build(root, decodes, num_rows)
+        except FormatError as exc:
+            paths = sorted({column.file.path for column in self._columns.values()})
+            exc.add_note(
+                f"in column {root.name!r} of fragment {self.fragment.id}, files {', '.join(paths)}"
+            )
+            raise
 
 
-def _build(root: RootPlan, decodes: dict[int, list[Decode]], num_rows: int) -> pa.Array:
+def _build(root: RootPlan, decodes: Mapping[int, Sequence[Decode]], num_rows: int) -> pa.Array:
     """Decode the pages of a top-level field and join its leaves."""
     if num_rows == 0:
         return pa.nulls(0, root.kind)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -17,9 +17,7 @@ from alance.errors import FormatError
 from alance.file.metadata import PageInfo
 from alance.types import ByteRange, FileVersion
 
-__all__ = ["ColumnReader", "run_steps"]
-
-FetchRanges: TypeAlias = Callable[[Sequence[ByteRange]], Awaitable[Sequence[memoryview]]]
+__all__ = ["ColumnReader", "Source", "run_steps"]
 
 ROUNDS_MAX = 8
 """Fetches that one page may ask for after another; the known layouts need at most two."""
@@ -102,32 +100,62 @@ class ColumnReader:
         return page
 
 
-async def run_steps(steps: Sequence[Step], fetch: FetchRanges) -> list[Decode]:
+class Source(Protocol):
+    """Where pages get their bytes from: a file, parts of which are in memory."""
+
+    def at_hand(self, ranges: Sequence[ByteRange]) -> list[memoryview] | None:
+        """Bytes of ranges that are all in memory, else None."""
+        ...
+
+    async def fetch(
+        self, ranges: Sequence[ByteRange], *, priority: int = 0
+    ) -> Sequence[memoryview]:
+        """Bytes of ranges."""
+        ...
+
+
+async def run_steps(
+    steps: Sequence[Step], source: Source, *, priority: int = 0
+) -> tuple[list[Decode], int]:
     """Fetch what the steps ask for, all in the same round, until every page can be decoded.
+
+    Returns
+    -------
+    decodes, num_bytes
+        One `Decode` for each step, in order; and the bytes that they will work on.
 
     Notes
     -----
-    Rounds: the longest chain of `Fetch` steps among the pages. All ranges of a round go to `fetch`
-    in one call, in the order of the steps.
+    Rounds: the longest chain of `Fetch` steps among the pages that ask for bytes which are not in
+    memory. All ranges of a round go to `source` in one call, in the order of the steps.
     """
+    num_bytes = 0
     current = list(steps)
     for _ in range(ROUNDS_MAX):
-        asking = [i for i, step in enumerate(current) if isinstance(step, Fetch)]
+        asking: list[tuple[int, Fetch]] = []
+        for i, step in enumerate(current):
+            current[i] = step = _advance(step, source)
+            if isinstance(step, Fetch):
+                asking.append((i, step))
         if not asking:
             break
-        ranges: list[ByteRange] = []
-        for i in asking:
-            step = current[i]
-            assert isinstance(step, Fetch)
-            ranges.extend(step.ranges)
-        found = await fetch(ranges)
+        ranges = [each for _, step in asking for each in step.ranges]
+        found = await source.fetch(ranges, priority=priority)
+        num_bytes += sum(len(view) for view in found)
         at = 0
-        for i in asking:
-            step = current[i]
-            assert isinstance(step, Fetch)
-            count = len(step.ranges)
-            current[i] = step.then(found[at : at + count])
-            at += count
+        for i, step in asking:
+            current[i] = step.then(found[at : at + len(step.ranges)])
+            at += len(step.ranges)
     decodes = [step for step in current if isinstance(step, Decode)]
     assert len(decodes) == len(current), "a page asks for bytes without end"
-    return decodes
+    return decodes, num_bytes
+
+
+def _advance(step: Step, source: Source) -> Step:
+    """Go on as far as bytes in memory lead."""
+    while isinstance(step, Fetch):
+        found = source.at_hand(step.ranges)
+        if found is None:
+            break
+        step = step.then(found)
+    return step

@@ -163,6 +163,13 @@ class FileReader:
         except FormatError as exc:
             raise _located(exc, self.path) from exc.__cause__
 
+    def at_hand(self, ranges: Sequence[ByteRange]) -> list[memoryview] | None:
+        """Bytes of ranges that the tail has all of, else None."""
+        if any(each.start < self._tail_start for each in ranges):
+            return None
+        base = self._tail_start
+        return [self._tail[each.start - base : each.stop - base] for each in ranges]
+
     async def fetch(
         self, ranges: Sequence[ByteRange], *, priority: int = 0
     ) -> Sequence[memoryview]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import anyio
+import anyio.lowlevel
 
 from alance.io.gate import Cost, RequestGate
 from alance.io.local import LocalFileStore
@@ -80,17 +81,24 @@ class StoreClient:
         if isinstance(self._store, LocalFileStore):
             found = self._store.read_cached(path, ranges)
             if found is not None:
-                self._count_at_once(found)
+                await self._count_at_once(found)
                 return found
         return await self._scheduler.get_ranges(self._store, path, ranges, priority=priority)
 
-    def _count_at_once(self, found: Sequence[memoryview]) -> None:
-        """Count reads that were answered before anything could wait for them."""
+    async def _count_at_once(self, found: Sequence[memoryview]) -> None:
+        """Count reads that were answered on the spot, and let other tasks have their turn.
+
+        They end with the tick, like requests sent beside them: what other tasks read in the same
+        tick did not have to wait for them, so that it is no round of its own.
+        """
         num_bytes = sum(view.nbytes for view in found)
         meter = self._gate.meter("get")
         meter.sent()
-        meter.close(answered=True, bytes_fetched=num_bytes, requests=len(found))
         self._gate.count_used(num_bytes)
+        try:
+            await anyio.lowlevel.checkpoint()
+        finally:
+            meter.close(answered=True, bytes_fetched=num_bytes, requests=max(len(found), 1))
 
     async def get_range(self, path: str, start: int, stop: int) -> memoryview:
         """Bytes [start, stop) of an object, planned as in `get_ranges`."""
