@@ -55,7 +55,7 @@ def test_small_fragments_are_grouped() -> None:
 def test_a_large_fragment_is_split_where_cores_would_idle() -> None:
     partitions = plan_partitions([(3, 1_000_000)], num_cores=2, split=True)
     assert len(partitions) == 8
-    assert partitions[0] == (Slice(3, 0, 125_000),) or partitions[0][0].stop <= PARTITION_ROWS_MIN
+    assert partitions[0] == (Slice(3, 0, 125_000),)
     assert len(plan_partitions([(3, 1_000_000)], num_cores=2, split=False)) == 1
 
 
