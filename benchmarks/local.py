@@ -7,21 +7,20 @@ above 1, alance is faster. `size` is alance's bytes over pylance's.
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import shutil
 import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import lance
 import numpy as np
 import pyarrow as pa
-from kinds import make_columns
 
 import alance
+from benchmarks.kinds import make_columns
 
 HEADINGS = ("scan A", "scan P", "take 10", "take 1000", "write", "size")
 
@@ -76,27 +75,20 @@ async def bench_column(column: pa.Array, folder: Path, runs: int) -> dict[str, f
     for count in (10, 1000):
         picks = np.random.default_rng(count).integers(0, len(column), count).tolist()
         result[f"take {count}"] = await _ratio(
-            lambda picks=picks: ours.take(picks), lambda picks=picks: theirs.take(picks), runs * 3
+            partial(ours.take, picks), partial(theirs.take, picks), runs * 3
         )
     result["size"] = _bytes(ours_path) / _bytes(theirs_path)
     return result
 
 
-async def main() -> None:
-    """Print one line per column kind."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--only", help="part of a column kind's name")
-    arguments = parser.parse_args()
+async def bench_local(num_rows: int, runs: int, only: str = "") -> dict[str, dict[str, float]]:
+    """All ratios by column kind; prints a line as each is known."""
     print(f"{'column':16}" + "".join(f"{name:>11}" for name in HEADINGS))
-    for name, make in make_columns(arguments.rows).items():
-        if arguments.only and arguments.only not in name:
+    found = {}
+    for name, make in make_columns(num_rows).items():
+        if only not in name:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            found = await bench_column(make(), Path(folder), arguments.runs)
-        print(f"{name:16}" + "".join(f"{found[heading]:>10.2f}x" for heading in HEADINGS))
-
-
-if __name__ == "__main__":
-    asyncio.run(main())
+            found[name] = await bench_column(make(), Path(folder), runs)
+        print(f"{name:16}" + "".join(f"{found[name][heading]:>10.2f}x" for heading in HEADINGS))
+    return found
