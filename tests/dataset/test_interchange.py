@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import lance
@@ -88,3 +89,116 @@ async def test_edges_of_chunks_both_ways(content: str, num_rows: int, tmp_path: 
     table = random_table(FEW, num_rows, num_rows, CONTENTS[content])
     check_there(await write_here(table, tmp_path / "ours"), table)
     await check_here(await write_there(table, tmp_path / "theirs"), table)
+
+
+EMPTIES = 70_000
+"""More than the levels that one chunk may hold."""
+SHAPES: dict[str, tuple[pa.DataType, Callable[[], list[object]]]] = {
+    "empty lists": (pa.list_(pa.int32()), lambda: [[1], *[[]] * EMPTIES, [2, None]]),
+    "null lists": (pa.list_(pa.string()), lambda: [*[None] * EMPTIES, ["a"], *[None] * EMPTIES]),
+    "null lists of lists": (
+        pa.list_(pa.list_(pa.bool_())),
+        lambda: [[None, [True]], *[None, []] * (EMPTIES // 2), [[], [False]]],
+    ),
+    "a row of empty lists": (
+        pa.list_(pa.list_(pa.bool_())),
+        lambda: [[[True], *[[]] * EMPTIES, [False, None]], [[True]]],
+    ),
+    "a row of empty lists of strings": (
+        pa.list_(pa.list_(pa.string())),
+        lambda: [[["a"], *[None] * EMPTIES, ["b", None]], [["c"]]],
+    ),
+    "a long list": (pa.list_(pa.int64()), lambda: [[1], [*range(100_000)], [], None, [2]]),
+    "a long list of strings": (pa.list_(pa.string()), lambda: [["a"], ["b", None] * 50_000, []]),
+    "only empty lists": (pa.list_(pa.int8()), lambda: [[]] * EMPTIES),
+    "runs": (pa.int32(), lambda: [n // 1000 for n in range(20_000)]),
+    "one string": (pa.large_string(), lambda: ["same"] * 5000),
+    "a megabyte": (pa.binary(), lambda: [b"a", None, b"\x00\xff" * 500_000, b""]),
+    "empty strings": (pa.string(), lambda: [""] * 3000),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+async def test_extreme_shapes_both_ways(name: str, tmp_path: Path) -> None:
+    kind, values = SHAPES[name]
+    table = pa.table({"c": pa.array(values(), kind)})
+    check_there(await write_here(table, tmp_path / "ours"), table)
+    await check_here(await alance.open_dataset(tmp_path / "ours"), table)
+    await check_here(await write_there(table, tmp_path / "theirs"), table)
+
+
+async def test_columns_of_several_pages_both_ways(tmp_path: Path) -> None:
+    """More than the 8 MiB that a page gathers, in chunks of several sizes."""
+    num_rows = 90_000
+    rng = np.random.default_rng(5)
+    table = pa.table({
+        "number": rng.integers(0, 2**63, num_rows),
+        "text": pa.array([f"{n % 7919}-{n}" * (n % 37) for n in range(num_rows)]),
+        "list": pa.array([[n] * (n % 30) for n in range(num_rows)], pa.list_(pa.int64())),
+        "wide": pa.array([b"%0260d" % n for n in range(num_rows)], pa.binary(260)),
+    })
+    assert all(column.nbytes > 9 << 20 for column in table.columns[1:])
+    chunked = pa.concat_tables([table.slice(0, 7), table.slice(7, 50_000), table.slice(50_007)])
+    check_there(await write_here(chunked, tmp_path / "ours"), table)
+    await check_here(await alance.open_dataset(tmp_path / "ours"), table)
+    await check_here(await write_there(chunked, tmp_path / "theirs"), table)
+
+
+@pytest.mark.parametrize(
+    ("leaf", "wide"),
+    [
+        (pa.dictionary(pa.int32(), pa.string()), "x"),
+        (pa.list_(pa.bool_(), 300_000), [True] * 300_000),
+    ],
+)
+async def test_what_has_no_layout_is_refused(
+    leaf: pa.DataType, wide: object, tmp_path: Path
+) -> None:
+    """Dictionary values and lists of bits fit mini-block chunks only, and these rows do not."""
+    inner = pa.array([wide], leaf.value_type if pa.types.is_dictionary(leaf) else leaf)
+    items = inner.dictionary_encode() if pa.types.is_dictionary(leaf) else inner
+    lists = pa.ListArray.from_arrays([0, 1, *[1] * EMPTIES, 1], items)
+    row = pa.ListArray.from_arrays([0, len(lists)], lists)
+    # The items before and behind the empty lists, so that no page can be cut between them.
+    table = pa.table({"c": pa.concat_arrays([row])})
+    with pytest.raises(alance.UnsupportedFeatureError, match="mini-block chunk"):
+        await alance.write_dataset(table, tmp_path / "ours")
+    with pytest.raises(alance.DatasetNotFoundError):
+        await alance.open_dataset(tmp_path / "ours")
+
+
+@pytest.mark.parametrize("dimension", [2047, 2048, 2100, 131_072])
+async def test_wide_lists_of_bits_are_read_by_the_reference(dimension: int, tmp_path: Path) -> None:
+    """It does not write them itself."""
+    schema = pa.schema([pa.field("c", pa.list_(pa.bool_(), dimension))])
+    table = random_table(schema, 5, 1, Content(nulls=0.0))
+    check_there(await write_here(table, tmp_path / "ours"), table)
+    await check_here(await alance.open_dataset(tmp_path / "ours"), table)
+
+
+async def test_views_and_extensions_are_stored_as_what_they_mean(tmp_path: Path) -> None:
+    strings = pa.array(["a", None, "long enough to lie outside of its view"])
+    views = strings.cast(pa.string_view())
+    table = pa.table({"s": views, "b": views.cast(pa.binary_view())})
+    expected = pa.table({"s": strings, "b": strings.cast(pa.binary())})
+    check_there(await write_here(table, tmp_path / "ours"), expected)
+    await check_here(await alance.open_dataset(tmp_path / "ours"), expected)
+
+
+async def test_metadata_of_schema_and_fields_both_ways(tmp_path: Path) -> None:
+    schema = pa.schema(
+        [
+            pa.field("a", pa.int32(), nullable=False, metadata={"unit": "m", "ü": "€"}),
+            pa.field("s", pa.struct([pa.field("m", pa.string(), metadata={"k": "v"})])),
+            pa.field("l", pa.list_(pa.field("element", pa.int8(), nullable=False))),
+        ],
+        metadata={"origin": "here", "empty": ""},
+    )
+    table = random_table(schema, 10, 3, Content(nulls=0.0))
+    theirs = await write_here(table, tmp_path / "ours")
+    assert theirs.schema.equals(schema, check_metadata=True)
+    assert_same_table(theirs.to_table(), table)  # its takes out of order lose the metadata
+    await check_here(await alance.open_dataset(tmp_path / "ours"), table)
+    ours = await write_there(table, tmp_path / "theirs")
+    assert ours.schema.equals(schema, check_metadata=True)
+    await check_here(ours, table)
