@@ -7,22 +7,35 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import Context
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import anyio
 import anyio.lowlevel
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-__all__ = ["ByteBudget", "OwnedTasks", "first_error", "open_stream", "run_all", "run_to_end"]
+from alance.receipts import next_place, waited_for
+
+__all__ = [
+    "BudgetShare",
+    "ByteBudget",
+    "OwnedTasks",
+    "first_error",
+    "open_stream",
+    "run_all",
+    "run_to_end",
+]
 
 T = TypeVar("T")
 
 
 class ByteBudget:
-    """Bytes that may be held at once, granted first come, first served.
+    """Bytes that may be held at once, granted first come, first served, through shares.
 
-    A grant larger than the whole budget is given when nothing else is held, so that one big page
-    never waits for ever. Nobody may wait for a grant while holding one.
+    Two cases go beyond `total`, one grant at a time, and only to a share that holds nothing: a
+    grant that alone is larger, and one that is asked for while everything held waits for its
+    consumers. The latter may be waiting for this very grant, as in a scan inside the loop over
+    another scan.
 
     Parameters
     ----------
@@ -33,7 +46,8 @@ class ByteBudget:
     def __init__(self, total: int) -> None:
         self._total = total
         self._held = 0
-        self._waiting: deque[tuple[int, anyio.Event]] = deque()
+        self._settled = 0
+        self._waiting: deque[_Wait] = deque()
 
     @property
     def held(self) -> int:
@@ -45,38 +59,97 @@ class ByteBudget:
         """Bytes that may be held at once."""
         return self._total
 
-    async def acquire(self, num_bytes: int) -> None:
-        """Wait until `num_bytes` fit, then hold them; safe to cancel."""
-        if not self._waiting and self._fits(num_bytes):
-            self._held += num_bytes
-            await anyio.lowlevel.checkpoint_if_cancelled()
-            return
-        entry = (num_bytes, anyio.Event())
-        self._waiting.append(entry)
-        try:
-            await entry[1].wait()
-        except BaseException:
-            if entry[1].is_set():
-                self.release(num_bytes)
-            else:
-                self._waiting.remove(entry)
-                self._grant()
-            raise
+    def share(self) -> BudgetShare:
+        """Return a new reader's part of the budget, with nothing in it yet."""
+        return BudgetShare(self)
 
-    def release(self, num_bytes: int) -> None:
-        """Give bytes back and wake whoever fits now."""
-        self._held -= num_bytes
-        assert self._held >= 0, "released more bytes than were held"
-        self._grant()
-
-    def _fits(self, num_bytes: int) -> bool:
-        return self._held == 0 or self._held + num_bytes <= self._total
+    def _may_grant(self, wait: _Wait) -> bool:
+        is_first = not self._waiting or self._waiting[0] is wait
+        if is_first and self._held + wait.num_bytes <= self._total:
+            return True
+        return not wait.share.held and self._held == self._settled
 
     def _grant(self) -> None:
-        while self._waiting and self._fits(self._waiting[0][0]):
-            num_bytes, event = self._waiting.popleft()
-            self._held += num_bytes
-            event.set()
+        """Wake all who may go on now."""
+        for wait in tuple(self._waiting):
+            if self._may_grant(wait):
+                self._waiting.remove(wait)
+                wait.share._take(wait.num_bytes)
+                wait.granted.set()
+
+
+class BudgetShare:
+    """What one reader holds of a `ByteBudget`; `close` gives all of it back.
+
+    Parameters
+    ----------
+    budget
+        The budget of the session.
+    """
+
+    def __init__(self, budget: ByteBudget) -> None:
+        self._budget = budget
+        self._held = 0
+        self._settled = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes granted to this share and not given back."""
+        return self._held
+
+    async def acquire(self, num_bytes: int) -> None:
+        """Wait until `num_bytes` are granted; safe to cancel."""
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        wait = _Wait(self, num_bytes, anyio.Event())
+        if self._budget._may_grant(wait):
+            self._take(num_bytes)
+            return
+        self._budget._waiting.append(wait)
+        try:
+            await wait.granted.wait()
+        except BaseException:
+            if wait.granted.is_set():
+                self._give_back(num_bytes, 0)
+            else:
+                self._budget._waiting.remove(wait)
+            self._budget._grant()
+            raise
+
+    def settle(self, num_bytes: int) -> None:
+        """Take note that granted bytes now only wait for their consumer."""
+        self._settled += num_bytes
+        self._budget._settled += num_bytes
+        self._budget._grant()
+
+    def release(self, num_bytes: int) -> None:
+        """Give settled bytes back."""
+        assert num_bytes <= self._settled, "released more bytes than were settled"
+        self._give_back(num_bytes, num_bytes)
+        self._budget._grant()
+
+    def close(self) -> None:
+        """Give everything back; nobody may be waiting in `acquire`."""
+        self._give_back(self._held, self._settled)
+        self._budget._grant()
+
+    def _take(self, num_bytes: int) -> None:
+        self._held += num_bytes
+        self._budget._held += num_bytes
+
+    def _give_back(self, num_bytes: int, num_settled: int) -> None:
+        self._held -= num_bytes
+        self._settled -= num_settled
+        self._budget._held -= num_bytes
+        self._budget._settled -= num_settled
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Wait:
+    """A share standing in line."""
+
+    share: BudgetShare
+    num_bytes: int
+    granted: anyio.Event
 
 
 class OwnedTasks:
@@ -125,11 +198,19 @@ async def run_all(jobs: Sequence[Callable[[], Coroutine[Any, Any, None]]]) -> No
     """
     if len(jobs) == 1:
         await jobs[0]()
-    elif jobs:
+        return
+    places = [0]
+
+    async def run(job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        await job()
+        places.append(next_place())
+
+    if jobs:
         with first_error():
             async with anyio.create_task_group() as tg:
                 for job in jobs:
-                    tg.start_soon(job)
+                    tg.start_soon(run, job)
+        waited_for(max(places) - 1)
 
 
 @contextmanager
@@ -180,6 +261,11 @@ async def open_stream(
                 tg.cancel_scope.cancel()
 
 
+async def _with_place(work: Coroutine[Any, Any, T]) -> tuple[T, int]:
+    """Result of `work`, and the place that a request after it would have."""
+    return await work, next_place()
+
+
 async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """Run `work` in a task of its own and wait for its end, whatever cancels the caller.
 
@@ -187,7 +273,7 @@ async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     anyio cancels; `asyncio.timeout` and `Task.cancel` go through it. A cancellation that arrives
     meanwhile is raised when the work has ended, in place of its result; the work bounds itself.
     """
-    task = asyncio.get_running_loop().create_task(work)
+    task = asyncio.get_running_loop().create_task(_with_place(work))
     interrupted: asyncio.CancelledError | None = None
     with anyio.CancelScope(shield=True):
         while not task.done():
@@ -196,7 +282,9 @@ async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
             except asyncio.CancelledError as exc:
                 interrupted = exc
     if interrupted is None:
-        return task.result()
+        result, place = task.result()
+        waited_for(place - 1)
+        return result
     if not task.cancelled():
         task.exception()  # looked at, or asyncio complains
     raise interrupted

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from types import TracebackType
 
 import pyarrow as pa
@@ -23,7 +25,7 @@ class Scan:
     def __init__(self, places: Places, options: ScanOptions) -> None:
         self._places = places
         self._options = options
-        self._entered: list[BatchStream] = []
+        self._entered: list[tuple[asyncio.Task[object] | None, BatchStream]] = []
 
     @property
     def schema(self) -> pa.Schema:
@@ -35,7 +37,7 @@ class Scan:
 
     async def __aenter__(self) -> AsyncIterator[pa.RecordBatch]:
         stream = BatchStream(self._places, self._options)
-        self._entered.append(stream)
+        self._entered.append((asyncio.current_task(), stream))
         return stream
 
     async def __aexit__(
@@ -44,7 +46,12 @@ class Scan:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._entered.pop().aclose()
+        # Tasks may share a scan, each with blocks of its own, which nest.
+        task = asyncio.current_task()
+        mine = [entry for entry in self._entered if entry[0] is task] or self._entered
+        entry = mine[-1]
+        self._entered.remove(entry)
+        await entry[1].aclose()
 
     async def to_table(self) -> pa.Table:
         """Read everything.
@@ -58,7 +65,7 @@ class Scan:
         -----
         Requests: as `Dataset.scan`. Memory: the result, and the windows under way.
         """
-        async with self as batches:
+        async with aclosing(BatchStream(self._places, self._options)) as batches:
             found = [batch async for batch in batches]
         return pa.Table.from_batches(found, schema=self.schema)
 

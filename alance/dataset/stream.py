@@ -6,7 +6,6 @@ import asyncio
 import contextvars
 import math
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 import anyio
@@ -20,6 +19,7 @@ from alance.dataset.projection import Projection
 from alance.dataset.rebatch import Rebatcher
 from alance.dataset.windows import Slice, cut_windows, slice_rows
 from alance.encodings.rows import RowRanges
+from alance.receipts import next_place, waited_for
 from alance.table.manifest import Fragment
 
 __all__ = ["BatchStream", "ScanOptions", "read_rows"]
@@ -60,51 +60,34 @@ class BatchStream(AsyncIterator[pa.RecordBatch]):
     """One run of a scan; dropping it stops the run."""
 
     def __init__(self, places: Places, options: ScanOptions) -> None:
-        send, self._receive = anyio.create_memory_object_stream[pa.RecordBatch](0)
-        self._run: _Run | None = _Run(places, options, send)
+        self._handover = _Handover()
+        self._run: _Run | None = _Run(places, options, self._handover)
         self._task: asyncio.Task[None] | None = None
-        self._ended = anyio.Event()
-        self._failure: list[Exception] = []
 
     async def __anext__(self) -> pa.RecordBatch:
         if self._run is not None:
             run, self._run = self._run, None
-            self._start(run)
-        try:
-            return await self._receive.receive()
-        except anyio.EndOfStream:
-            await self._ended.wait()
-        if self._failure:
-            raise self._failure.pop()
-        raise StopAsyncIteration
-
-    def _start(self, run: _Run) -> None:
-        failure, ended = self._failure, self._ended
-
-        async def work() -> None:
-            # An error belongs to whoever iterates; when nobody does any more, to no one.
-            try:
-                await run.produce()
-            except Exception as exc:
-                failure.append(exc)
-
-        # No task group can own this: it outlives the call that starts it, and ends with the object.
-        # The caller's context goes along, so that requests count in the caller's receipts.
-        self._task = OwnedTasks().start(
-            work(), lambda task: ended.set(), context=contextvars.copy_context()
-        )
+            # No task group can own this: it outlives the call that starts it, and ends with the
+            # object. The caller's context goes along: requests count in the caller's receipts.
+            self._task = OwnedTasks().start(
+                run.produce(), self._handover.end, context=contextvars.copy_context()
+            )
+        batch = await self._handover.take()
+        waited_for(self._handover.place - 1)
+        if batch is None:
+            raise StopAsyncIteration
+        return batch
 
     async def aclose(self) -> None:
         """Stop reading; returns when no request is under way and no budget is held."""
         self._run = None
-        self._receive.close()
+        self._handover.close()
         if self._task is not None:
             self._task.cancel()
             with anyio.CancelScope(shield=True):
-                await self._ended.wait()
+                await self._handover.ended.wait()
 
     def __del__(self) -> None:
-        self._receive.close()
         task = self._task
         if task is not None and not task.done():
             loop = task.get_loop()
@@ -113,11 +96,61 @@ class BatchStream(AsyncIterator[pa.RecordBatch]):
                 loop.call_soon_threadsafe(task.cancel)
 
 
+class _Handover:
+    """A batch on its way from the run to whoever iterates, one at a time.
+
+    A cancelled `take` loses nothing: the batch stays for the next one.
+    """
+
+    def __init__(self) -> None:
+        self.ended = anyio.Event()
+        self.place = 0
+        """Place in the chain of requests of one that had to wait for the batches so far."""
+        self._batch: pa.RecordBatch | None = None
+        self._arrived = anyio.Event()
+        self._taken = anyio.Event()
+        self._error: BaseException | None = None
+        self._is_closed = False
+
+    async def give(self, batch: pa.RecordBatch) -> None:
+        """Wait until the batch has been taken."""
+        self._batch, self._taken = batch, anyio.Event()
+        self._arrived.set()
+        await self._taken.wait()
+
+    async def take(self) -> pa.RecordBatch | None:
+        """Wait for the next batch; None when there are no more. Raises what ended the run."""
+        while self._batch is None and not self.ended.is_set() and not self._is_closed:
+            await self._arrived.wait()
+        if self._batch is None or self._is_closed:
+            error, self._error = self._error, None
+            if error is not None and not self._is_closed:
+                raise error
+            return None
+        batch, self._batch = self._batch, None
+        self._arrived = anyio.Event()
+        self._taken.set()
+        return batch
+
+    def end(self, task: asyncio.Task[None]) -> None:
+        """Take note that the run is over; an error belongs to whoever iterates, if anybody."""
+        self._batch = None
+        self._error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        self.ended.set()
+        self._arrived.set()
+
+    def close(self) -> None:
+        """Let all further `take` say that there is no more."""
+        self._is_closed = True
+        self._arrived.set()
+
+
 @dataclass(eq=False, slots=True)
 class _Slot:
     """A window on its way: its batch arrives here, in whatever order windows finish."""
 
     charged: int
+    place: int = 0
     done: anyio.Event = field(default_factory=anyio.Event)
     batch: pa.RecordBatch | None = None
 
@@ -129,13 +162,12 @@ class _Run:
         self,
         places: Places,
         options: ScanOptions,
-        send: MemoryObjectSendStream[pa.RecordBatch],
+        handover: _Handover,
     ) -> None:
         self._places = places
         self._options = options
-        self._send = send
-        self._budget = places.session.budget
-        self._held = 0
+        self._handover = handover
+        self._budget = places.session.budget.share()
         self._window_slots = anyio.Semaphore(WINDOWS_AHEAD)
 
     async def produce(self) -> None:
@@ -143,14 +175,12 @@ class _Run:
         queue, slots = anyio.create_memory_object_stream[_Slot](math.inf)
         try:
             with first_error():
-                async with self._send, slots, anyio.create_task_group() as tg:
+                async with slots, queue, anyio.create_task_group() as tg:
                     tg.start_soon(self._read_ahead, queue)
-                    # Broken: the consumer has left.
-                    with suppress(anyio.BrokenResourceError):
-                        await self._deliver(slots)
+                    await self._deliver(slots)
                     tg.cancel_scope.cancel()
         finally:
-            self._budget.release(self._held)
+            self._budget.close()
 
     async def _read_ahead(self, queue: MemoryObjectSendStream[_Slot]) -> None:
         """Start one task a window, as far ahead as budget and number of windows allow."""
@@ -159,12 +189,11 @@ class _Run:
         opening = _Opening(self._places, options.projection, slices)
         async with queue, anyio.create_task_group() as tg:
             for i, wanted in enumerate(slices):
-                reader = await opening.get(i, tg)
+                reader, place = await opening.get(i, tg)
                 for window in cut_windows(reader, wanted, options.batch_size):
                     await self._window_slots.acquire()
                     await self._budget.acquire(window.num_bytes)
-                    self._held += window.num_bytes
-                    slot = _Slot(window.num_bytes)
+                    slot = _Slot(window.num_bytes, place)
                     if options.ordered:
                         await queue.send(slot)
                     tg.start_soon(self._read, reader, window.rows, slot, number, queue)
@@ -180,7 +209,10 @@ class _Run:
     ) -> None:
         """Fetch and decode a window, then hand it over."""
         projection = self._options.projection
+        waited_for(slot.place - 1)
         slot.batch = await read_rows(self._places, reader, projection, rows, priority=number)
+        self._budget.settle(slot.charged)
+        slot.place = next_place()
         slot.done.set()
         if not self._options.ordered:
             await queue.send(slot)
@@ -193,16 +225,16 @@ class _Run:
         async for slot in slots:
             await slot.done.wait()
             assert slot.batch is not None
+            self._handover.place = max(self._handover.place, slot.place)
             for batch in rebatcher.add(slot.batch):
-                await self._send.send(batch)
+                await self._handover.give(batch)
             slot.batch = None
-            self._held -= slot.charged
             self._budget.release(slot.charged)
             self._window_slots.release()
             if rebatcher.is_full():
                 return
         for batch in rebatcher.rest():
-            await self._send.send(batch)
+            await self._handover.give(batch)
 
 
 class _Opening:
@@ -213,11 +245,14 @@ class _Opening:
         self._projection = projection
         self._slices = slices
         self._started = 0
-        self._opened: dict[int, FragmentReader] = {}
+        self._opened: dict[int, tuple[FragmentReader, int]] = {}
         self._ready: dict[int, anyio.Event] = {}
 
-    async def get(self, number: int, tg: anyio.abc.TaskGroup) -> FragmentReader:
-        """Wait for a fragment; starts to open the next ones in `tg`."""
+    async def get(self, number: int, tg: anyio.abc.TaskGroup) -> tuple[FragmentReader, int]:
+        """Wait for a fragment; starts to open the next ones in `tg`.
+
+        With it comes the place, in a chain of requests, of one that had to wait for it.
+        """
         while self._started < min(number + FRAGMENTS_AHEAD, len(self._slices)):
             ready = self._ready[self._started] = anyio.Event()
             tg.start_soon(self._open, self._started, ready)
@@ -227,7 +262,8 @@ class _Opening:
 
     async def _open(self, number: int, ready: anyio.Event) -> None:
         fragment = self._slices[number].fragment
-        self._opened[number] = await open_fragment(self._places, fragment, self._projection)
+        reader = await open_fragment(self._places, fragment, self._projection)
+        self._opened[number] = (reader, next_place())
         ready.set()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import weakref
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -11,7 +12,7 @@ from typing import TypeVar
 import anyio
 
 from alance.limits import Limits
-from alance.receipts import Receipt, RequestMeter, current_receipts
+from alance.receipts import Receipt, RequestMeter, current_receipts, next_place, waited_for
 
 __all__ = ["Cost", "RequestGate"]
 
@@ -82,7 +83,7 @@ class RequestGate:
         T
             The answer of `send`; its errors pass through.
         """
-        answered, moved = False, Cost()
+        answered, moved, place = False, Cost(), next_place()
         try:
             line = self._line_here()
             await line.acquire(priority)
@@ -99,6 +100,8 @@ class RequestGate:
             finally:
                 line.release()
         finally:
+            if answered:
+                waited_for(place + moved.rounds - 1)
             meter.close(
                 answered=answered,
                 bytes_fetched=moved.bytes_fetched,
@@ -110,7 +113,7 @@ class RequestGate:
     def _line_here(self) -> _Line:
         """Return the line on this loop; a loop that is gone takes its requests and slots along."""
         loop = asyncio.get_running_loop()
-        if self._line is None or self._line.loop is not loop:
+        if self._line is None or self._line.loop() is not loop:
             self._line = _Line(loop, self._requests_max)
         return self._line
 
@@ -121,7 +124,8 @@ class _Line:
     __slots__ = ("_arrivals", "_free", "_waiting", "loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, slots: int) -> None:
-        self.loop = loop
+        # Weakly: a default session must not keep the loop alive that it is to die with.
+        self.loop = weakref.ref(loop)
         self._free = slots
         self._waiting: list[tuple[int, int, anyio.Event]] = []
         self._arrivals = 0
@@ -146,7 +150,8 @@ class _Line:
 
     def release(self) -> None:
         """Hand the slot to the most urgent in line, or keep it free."""
-        if self._waiting and not self.loop.is_closed():
+        loop = self.loop()
+        if self._waiting and loop is not None and not loop.is_closed():
             heapq.heappop(self._waiting)[2].set()
         else:
             self._free += 1

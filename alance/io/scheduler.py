@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import sys
+import weakref
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -16,7 +17,7 @@ from alance.io.coalesce import cut, locate, plan_requests
 from alance.io.gate import Cost, RequestGate
 from alance.io.store import ObjectStore
 from alance.limits import Limits
-from alance.receipts import Receipt, RequestMeter, current_receipts
+from alance.receipts import Receipt, RequestMeter, current_receipts, next_place, waited_for
 from alance.types import ByteRange
 
 __all__ = ["Scheduler"]
@@ -99,6 +100,8 @@ class Scheduler:
             except asyncio.CancelledError:
                 ask.leave()
                 raise
+            finally:
+                waited_for(ask.place)
             views = [ask.view(one) for one in ranges]
         else:
             views = [memoryview(b"") for _ in ranges]
@@ -110,7 +113,7 @@ class Scheduler:
     def _add(self, ask: _Ask) -> None:
         """Put an ask into the batch of this tick."""
         loop = asyncio.get_running_loop()
-        if self._state is None or self._state.loop is not loop:
+        if self._state is None or self._state.loop() is not loop:
             self._state = _LoopState(loop)
         state = self._state
         if not state.batch:
@@ -208,7 +211,8 @@ class _LoopState:
     __slots__ = ("batch", "loop", "tasks", "under_way")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
+        # Weakly: a default session must not keep the loop alive that it is to die with.
+        self.loop = weakref.ref(loop)
         self.batch: list[_Ask] = []
         self.under_way: dict[_Key, list[_Request]] = {}
         self.tasks = OwnedTasks()
@@ -256,7 +260,16 @@ class _Request:
 class _Ask:
     """The ranges one caller waits for."""
 
-    __slots__ = ("_open", "_serving", "answered", "priority", "ranges", "receipts", "target")
+    __slots__ = (
+        "_open",
+        "_serving",
+        "answered",
+        "place",
+        "priority",
+        "ranges",
+        "receipts",
+        "target",
+    )
 
     def __init__(
         self,
@@ -269,6 +282,7 @@ class _Ask:
         self.ranges = ranges
         self.priority = priority
         self.receipts = receipts
+        self.place = next_place()
         self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._serving: Mapping[ByteRange, Sequence[_Request]] = {}
         self._open: dict[_Request, None] = {}
@@ -279,7 +293,7 @@ class _Ask:
         self._open = {request: None for found in self._serving.values() for request in found}
         for request in self._open:
             request.waiters[self] = None
-            request.meter.join(self.receipts)
+            request.meter.join(self.receipts, self.place)
 
     def leave(self) -> None:
         """Stop waiting; requests that only this ask waits for end."""
