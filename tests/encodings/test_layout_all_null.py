@@ -133,12 +133,10 @@ def test_levels_may_lie_at_odd_addresses() -> None:
     assert not isinstance(step, Decode)
     odd = []
     for wanted in step.ranges:
-        raw = np.empty(wanted.num_bytes + 2, np.uint8)
-        start = 1 - raw.ctypes.data % 2
-        raw[start : start + wanted.num_bytes] = np.frombuffer(
-            stored.data[wanted.start : wanted.stop], np.uint8
-        )
-        odd.append(memoryview(raw)[start : start + wanted.num_bytes])
+        # bytearrays begin at even addresses
+        shifted = memoryview(bytearray(b"\0" + stored.data[wanted.start : wanted.stop]))[1:]
+        assert np.frombuffer(shifted, np.uint8).ctypes.data % 2
+        odd.append(shifted)
     done = step.then(odd)
     assert isinstance(done, Decode)
     rep = done.run().levels.rep
