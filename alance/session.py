@@ -65,11 +65,6 @@ class Session:
         self.probed_stores: set[str] = set()
         self._decoders = anyio.CapacityLimiter(self.limits.decoders_max)
 
-    def shrink_caches(self) -> None:
-        """Keep caches in their limits; what opened files hold grows as they are read."""
-        self.files.shrink()
-        self.deletions.shrink()
-
     def sibling(self) -> Session:
         """Return a session for another event loop: the same stores, caches of its own."""
         other = Session(limits=self.limits, registry=self.registry)

@@ -142,10 +142,10 @@ class FragmentReader:
         Rounds: one where chunk tables and indices are in the tail or known from before, else two.
         """
         decodes: dict[int, list[Decode]] = {}
-        files: dict[str, list[int]] = {}
+        files: dict[FileReader, list[int]] = {}
         for field_id in projection.field_ids:
             if field_id in self._columns:
-                files.setdefault(self._columns[field_id].file.path, []).append(field_id)
+                files.setdefault(self._columns[field_id].file, []).append(field_id)
         num_bytes = 0
 
         async def fetch_file(field_ids: Sequence[int]) -> None:
@@ -247,7 +247,6 @@ async def open_fragment(
 
         loads.append(load_deleted)
     await run_all(loads)
-    places.session.shrink_caches()
     return FragmentReader(fragment, columns, deleted[0] if deleted else None)
 
 

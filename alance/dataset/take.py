@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable
 from functools import partial
 
@@ -63,12 +64,14 @@ async def take_positions(
 
 def _positions(indices: Iterable[int], num_rows: int) -> Positions:
     """Check positions and make them an array."""
-    given = indices if isinstance(indices, (list, tuple, range, np.ndarray)) else list(indices)
-    found = np.asarray(given)
-    if found.size == 0:
+    try:
+        found = np.asarray(indices if hasattr(indices, "__array__") else list(indices))
+    except (TypeError, ValueError, OverflowError) as exc:
+        raise _no_integers(indices) from exc
+    if found.size == 0 and found.ndim == 1:
         return np.empty(0, np.int64)
     if found.ndim != 1 or not np.issubdtype(found.dtype, np.integer):
-        raise InvalidInputError("indices must be a flat sequence of integers")
+        raise _no_integers(indices)
     wrong = (found < 0) | (found >= num_rows)
     if bool(wrong.any()):
         first = found[wrong][0]
@@ -76,3 +79,9 @@ def _positions(indices: Iterable[int], num_rows: int) -> Positions:
             f"index {first} is out of range: the dataset has {num_rows} rows, 0 to {num_rows - 1}"
         )
     return found.astype(np.int64)
+
+
+def _no_integers(indices: object) -> InvalidInputError:
+    return InvalidInputError(
+        f"indices must be a flat sequence of integers, such as [0, 17], not {reprlib.repr(indices)}"
+    )
