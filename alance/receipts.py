@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["Receipt", "RequestMeter", "current_receipts", "receipt"]
+__all__ = [
+    "Receipt",
+    "RequestMeter",
+    "current_receipts",
+    "next_place",
+    "one_call",
+    "receipt",
+    "waited_for",
+]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _receipts: ContextVar[tuple[Receipt, ...]] = ContextVar("alance_receipts", default=())
+_chain: ContextVar[int] = ContextVar("alance_chain", default=0)
+"""Requests that this task has waited for, one after the other, itself or in tasks it waited for."""
 
 
 @dataclass(eq=False, slots=True)
@@ -23,9 +38,11 @@ class Receipt:
         Requests sent, by kind: get, head, list, put, put_part, delete, ... A request that answers
         several calls at once counts in the receipt of each of them, once.
     rounds
-        Length of the longest chain of requests that had to wait for one another. A request's place
-        in the chain is 1 + the highest place of a request of this receipt that was answered before
-        this one was asked for; waiting for a free slot (`Limits.requests_max`) adds nothing.
+        Length of the longest chain of requests of which each had to wait for the one before. Within
+        a call, a request comes after those that its task, or tasks which that one waited for, have
+        waited for. A call comes after all calls that had ended when none was under way; calls side
+        by side are chains of their own. Waiting for a free slot (`Limits.requests_max`) adds
+        nothing.
     bytes_fetched
         Bytes that stores answered with, those between merged ranges included.
     bytes_used
@@ -46,7 +63,9 @@ class Receipt:
     bytes_written: int = 0
     retries: int = 0
     _done_s: float = field(default=0.0, init=False)
-    _answered_round: int = field(default=0, init=False)
+    _base: int = field(default_factory=lambda: _chain.get(), init=False)
+    _last: int = field(default=0, init=False)
+    _calls: int = field(default=0, init=False)
     _open: int = field(default=0, init=False)
     _open_since: float = field(default=0.0, init=False)
 
@@ -70,19 +89,17 @@ class Receipt:
             f" {self.bytes_written:,} written, {self.retries} retries, {self.wait_s:.3f} s waited"
         )
 
-    def _begin(self) -> int:
-        """Open a request; its round."""
+    def _begin(self) -> None:
+        """Open a request."""
         if self._open == 0:
             self._open_since = time.monotonic()
         self._open += 1
-        return self._answered_round + 1
 
-    def _end(self, answered_round: int) -> None:
-        """Close a request, answered in this round, or 0 when it never was."""
+    def _end(self) -> None:
+        """Close a request."""
         self._open -= 1
         if self._open == 0:
             self._done_s += time.monotonic() - self._open_since
-        self._answered_round = max(self._answered_round, answered_round)
 
 
 def _counted(count: int, noun: str) -> str:
@@ -113,6 +130,43 @@ def receipt() -> Generator[Receipt, None, None]:
         _receipts.reset(token)
 
 
+def next_place() -> int:
+    """Place of a request that is asked for now, in the caller's chain."""
+    for one in _receipts.get():
+        if one._calls == one._open == 0:
+            waited_for(one._base + one._last)
+    return _chain.get() + 1
+
+
+def waited_for(place: int) -> None:
+    """Take note that the caller has waited for a request at this place: its next come after it."""
+    if place > _chain.get():
+        _chain.set(place)
+
+
+def one_call(
+    function: Callable[P, Coroutine[Any, Any, T]],
+) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Mark a coroutine function as one call: its requests follow one another only where they must.
+
+    What runs inside, in any task, is then known not to have waited for a sibling that is done.
+    """
+
+    @wraps(function)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        next_place()
+        receipts = _receipts.get()
+        for one in receipts:
+            one._calls += 1
+        try:
+            return await function(*args, **kwargs)
+        finally:
+            for one in receipts:
+                one._calls -= 1
+
+    return call
+
+
 class RequestMeter:
     """One request on its way, seen by the receipts it counts in.
 
@@ -126,27 +180,37 @@ class RequestMeter:
         The first to count it.
     """
 
-    __slots__ = ("_closed", "_kind", "_rounds", "_sent")
+    __slots__ = ("_closed", "_kind", "_places", "_sent")
 
     def __init__(self, kind: str, receipts: Iterable[Receipt]) -> None:
         self._kind = kind
-        self._rounds: dict[Receipt, int] = {}
+        self._places: dict[Receipt, int] = {}
         self._sent = False
         self._closed = False
         self.join(receipts)
 
-    def join(self, receipts: Iterable[Receipt]) -> None:
-        """Count the request in these receipts too."""
+    def join(self, receipts: Iterable[Receipt], place: int | None = None) -> None:
+        """Count the request in these receipts too.
+
+        Parameters
+        ----------
+        receipts
+            Those of one caller.
+        place
+            In that caller's chain; None takes it from the running task.
+        """
+        place = next_place() if place is None else place
         for one in receipts:
-            if one not in self._rounds and not self._closed:
-                self._rounds[one] = one._begin()
+            if one not in self._places and not self._closed:
+                self._places[one] = place - one._base
+                one._begin()
                 if self._sent:
                     self._count(one)
 
     def sent(self) -> None:
         """Record that the request leaves now."""
         self._sent = True
-        for one in self._rounds:
+        for one in self._places:
             self._count(one)
 
     def close(
@@ -173,15 +237,16 @@ class RequestMeter:
         if self._closed:
             return
         self._closed = True
-        for one, place in self._rounds.items():
-            last = place + rounds - 1
+        for one, place in self._places.items():
             if self._sent:
                 one.requests[self._kind] += requests - 1
-                one.rounds = max(one.rounds, last)
+                one.rounds = max(one.rounds, place + rounds - 1)
+                if answered:
+                    one._last = max(one._last, place + rounds - 1)
             one.bytes_fetched += bytes_fetched
             one.bytes_written += bytes_written
-            one._end(last if answered and self._sent else 0)
+            one._end()
 
     def _count(self, one: Receipt) -> None:
         one.requests[self._kind] = one.requests.get(self._kind, 0) + 1
-        one.rounds = max(one.rounds, self._rounds[one])
+        one.rounds = max(one.rounds, self._places[one])

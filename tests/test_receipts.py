@@ -1,17 +1,28 @@
 import re
 
 import anyio
+import anyio.lowlevel
 import pytest
 
-from alance.receipts import Receipt, RequestMeter, current_receipts, receipt
+from alance._aio import run_all, run_to_end
+from alance.receipts import (
+    Receipt,
+    RequestMeter,
+    current_receipts,
+    next_place,
+    one_call,
+    receipt,
+    waited_for,
+)
 
 pytestmark = pytest.mark.anyio
 
 
 def request(kind: str = "get", **cost: int) -> None:
-    meter = RequestMeter(kind, current_receipts())
+    meter, place = RequestMeter(kind, current_receipts()), next_place()
     meter.sent()
     meter.close(answered=True, **cost)
+    waited_for(place + cost.get("rounds", 1) - 1)
 
 
 def test_nothing_outside_a_block() -> None:
@@ -37,6 +48,62 @@ def test_requests_side_by_side_are_one_round() -> None:
             meter.close(answered=True)
         request("put")
     assert (spent.requests, spent.rounds) == ({"get": 5, "put": 1}, 2)
+
+
+async def test_tasks_side_by_side_have_chains_of_their_own() -> None:
+    async def short() -> None:
+        request()
+
+    async def long() -> None:
+        await anyio.lowlevel.checkpoint()
+        request()
+        request()
+
+    @one_call
+    async def call() -> None:
+        await run_all([short, long, short])
+        request()
+
+    with receipt() as spent:
+        await call()
+        assert spent.rounds == 3
+        with receipt() as inner:
+            await call()
+    assert (spent.rounds, inner.rounds) == (6, 3)
+
+
+async def test_calls_side_by_side_have_chains_of_their_own() -> None:
+    gate = anyio.Event()
+
+    @one_call
+    async def first() -> None:
+        request()
+        await gate.wait()
+
+    @one_call
+    async def second() -> None:
+        request()
+        request()
+        gate.set()
+
+    with receipt() as spent:
+        async with anyio.create_task_group() as tg:
+            tg.start_soon(first)
+            tg.start_soon(second)
+        assert spent.rounds == 2
+        request()
+    assert spent.rounds == 3
+
+
+async def test_what_is_seen_through_counts_for_the_caller() -> None:
+    async def work() -> int:
+        request()
+        return 7
+
+    with receipt() as spent:
+        assert await run_to_end(work()) == 7
+        request()
+    assert spent.rounds == 2
 
 
 def test_waiting_for_a_slot_is_no_round() -> None:

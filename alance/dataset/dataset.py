@@ -19,6 +19,7 @@ from alance.dataset.take import take_positions
 from alance.dataset.write import WriteLimits, WriteProgress, write
 from alance.errors import InvalidInputError, UnsupportedFeatureError, check_count
 from alance.io.uri import StorageOptions
+from alance.receipts import one_call
 from alance.session import Session
 from alance.table.features import Feature
 from alance.table.manifest import Fragment, Manifest
@@ -136,6 +137,7 @@ class Dataset:
         """Fragments in dataset order."""
         return self._manifest.fragments
 
+    @one_call
     async def count_rows(self, filter: str | None = None) -> int:
         """Count live rows, or those that pass a filter.
 
@@ -219,6 +221,7 @@ class Dataset:
         options = ScanOptions(projection, chosen, limit, offset or 0, batch_size, ordered)
         return Scan(self._places, options)
 
+    @one_call
     async def to_table(
         self,
         columns: Columns = None,
@@ -248,6 +251,7 @@ class Dataset:
         )
         return await scan.to_table()
 
+    @one_call
     async def take(self, indices: Iterable[int], columns: Columns = None) -> pa.Table:
         """Read rows by position.
 
@@ -280,6 +284,7 @@ class Dataset:
         projection = self._project(columns)
         return await take_positions(self._places, self._manifest.fragments, indices, projection)
 
+    @one_call
     async def head(self, n: int) -> pa.Table:
         """Read the first n rows, or all where there are fewer."""
         return await self.to_table(limit=n)
@@ -313,6 +318,7 @@ class Dataset:
         """All rows over the Arrow C stream interface; see `to_reader`."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
+    @one_call
     async def append(
         self,
         data: Data,
@@ -347,6 +353,7 @@ class Dataset:
         limits = WriteLimits(max_rows_per_file, max_bytes_per_file)
         return await self._write(data, "append", schema, limits, transaction_properties, progress)
 
+    @one_call
     async def overwrite(
         self,
         data: Data,
@@ -389,6 +396,7 @@ class Dataset:
         )
         return self._handle.at(manifest)
 
+    @one_call
     async def versions(self) -> list[dict[str, Any]]:
         """List all versions, oldest first, as dicts of version, timestamp and metadata.
 
@@ -402,6 +410,7 @@ class Dataset:
             for one in found
         ]
 
+    @one_call
     async def checkout(self, version: int | str) -> Dataset:
         """Open another version of this dataset; one request.
 
@@ -412,6 +421,7 @@ class Dataset:
         """
         return self._handle.at(await self._handle.read(version))
 
+    @one_call
     async def latest(self) -> Dataset:
         """Open the newest version; one round of requests where it is this one or the next."""
         manifest = await refresh(self._places.client, self._places.root, self._manifest)

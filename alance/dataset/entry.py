@@ -19,6 +19,7 @@ from alance.dataset.write import (
     write,
 )
 from alance.io.uri import StorageOptions
+from alance.receipts import one_call
 from alance.session import Session, current_session
 from alance.table.manifest import Fragment
 
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 
+@one_call
 async def open_dataset(
     uri: str | os.PathLike[str],
     *,
@@ -72,6 +74,7 @@ async def open_dataset(
     return handle.at(await handle.read(version))
 
 
+@one_call
 async def write_dataset(
     data: Data,
     uri: str | os.PathLike[str],
@@ -152,6 +155,7 @@ async def write_dataset(
     return handle.at(manifest)
 
 
+@one_call
 async def write_fragments(
     data: Data,
     uri: str | os.PathLike[str],
@@ -195,6 +199,7 @@ async def write_fragments(
     return await upload_fragments(target, source, limits)
 
 
+@one_call
 async def commit_fragments(
     uri: str | os.PathLike[str],
     fragments: Sequence[Fragment],
@@ -237,6 +242,7 @@ async def commit_fragments(
     return handle.at(manifest)
 
 
+@one_call
 async def discard_fragments(
     uri: str | os.PathLike[str],
     fragments: Sequence[Fragment],

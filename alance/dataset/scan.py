@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from alance.dataset.fragment import Places
 from alance.dataset.stream import BatchStream, ScanOptions
+from alance.receipts import one_call
 
 __all__ = ["Scan"]
 
@@ -53,6 +54,7 @@ class Scan:
         self._entered.remove(entry)
         await entry[1].aclose()
 
+    @one_call
     async def to_table(self) -> pa.Table:
         """Read everything.
 

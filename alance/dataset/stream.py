@@ -19,7 +19,7 @@ from alance.dataset.projection import Projection
 from alance.dataset.rebatch import Rebatcher
 from alance.dataset.windows import Slice, cut_windows, slice_rows
 from alance.encodings.rows import RowRanges
-from alance.receipts import next_place, waited_for
+from alance.receipts import next_place, one_call, waited_for
 from alance.table.manifest import Fragment
 
 __all__ = ["BatchStream", "ScanOptions", "read_rows"]
@@ -170,6 +170,7 @@ class _Run:
         self._budget = places.session.budget.share()
         self._window_slots = anyio.Semaphore(WINDOWS_AHEAD)
 
+    @one_call
     async def produce(self) -> None:
         """Run to the end, to the limit, or until cancelled."""
         queue, slots = anyio.create_memory_object_stream[_Slot](math.inf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 import uuid
@@ -80,6 +81,7 @@ async def commit(
     policy: CommitPolicy | None = None,
     look: bool = False,
     probe: bool = False,
+    undo: Callable[[], Awaitable[None]] | None = None,
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     now_ns: Callable[[], int] = time.time_ns,
 ) -> Manifest:
@@ -106,6 +108,9 @@ async def commit(
         manifests.
     probe
         Try first whether the store honours conditional puts; see `probe_conditional_put`.
+    undo
+        Awaited, shielded, when the commit is cancelled and known not to have landed: removes the
+        data files. An error says by its kind whether it may have landed.
     sleep, now_ns
         The clock: pauses, and the manifest's timestamp.
 
@@ -135,9 +140,11 @@ async def commit(
     Requests: the transaction file and the manifest, put at the same time. A lost race costs one
     read and another put; from the second in a row on, a listing and the manifests in between, read
     together. Creating lists first. Cancellation: an attempt, once sent, is seen through, then the
-    cancellation is raised; the transaction may have landed, so data files must stay.
+    cancellation is raised; the transaction may have landed unless `undo` was called.
     """
-    attempts = _Attempts(store, root, transaction, policy or CommitPolicy(), rng, sleep, now_ns)
+    attempts = _Attempts(
+        store, root, transaction, policy or CommitPolicy(), rng, undo, sleep, now_ns
+    )
     if probe and not await probe_conditional_put(store, root):
         raise StoreError(
             f"{store.url} ignores the condition of conditional puts, so commits there could "
@@ -198,7 +205,7 @@ class _Open:
 _Outcome: TypeAlias = _Landed | _Lost | _Open
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Attempts:
     """One commit: everything that its attempts share."""
 
@@ -207,8 +214,11 @@ class _Attempts:
     transaction: Transaction
     policy: CommitPolicy
     rng: random.Random
+    undo: Callable[[], Awaitable[None]] | None
     sleep: Callable[[float], Awaitable[None]]
     now_ns: Callable[[], int]
+    may_stand: bool = False
+    """Whether a manifest was sent that is not known to have lost."""
 
     async def run(self, base: Manifest | None, *, look: bool) -> Manifest:
         """Attempt until the outcome is known; a commit that is lost leaves no transaction file."""
@@ -225,6 +235,12 @@ class _Attempts:
             raise
         except AlanceError:
             await _discard(self.store, transaction_path(self.root, self.transaction.file_name))
+            raise
+        except asyncio.CancelledError:
+            if not self.may_stand:
+                await _discard(self.store, transaction_path(self.root, self.transaction.file_name))
+                if self.undo is not None:
+                    await run_to_end(self.undo())
             raise
 
     async def _loop(self, base: Manifest | None) -> Manifest:
@@ -284,6 +300,7 @@ class _Attempts:
         resent: bool,
     ) -> _Outcome:
         """Put a manifest; whatever is answered but success, look what is there."""
+        self.may_stand = True
         with anyio.move_on_after(self.policy.put_deadline_s):
             try:
                 await self.store.put_if_absent(path, pieces)
@@ -311,7 +328,8 @@ class _Attempts:
             raise self._unknown(base) from exc
         if stored is None:
             return _Open(error)
-        return _Landed(stored) if self._is_ours(stored) else _Lost(stored)
+        self.may_stand = self._is_ours(stored)
+        return _Landed(stored) if self.may_stand else _Lost(stored)
 
     async def _put_transaction_file(self) -> None:
         path = transaction_path(self.root, self.transaction.file_name)

@@ -9,9 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-import anyio
-
-from alance._aio import first_error
+from alance._aio import run_all
 from alance.errors import (
     CorruptFileError,
     DatasetNotFoundError,
@@ -279,18 +277,15 @@ async def read_all(
     for start in range(0, len(reads), READS_MAX):
         window = reads[start : start + READS_MAX]
         results: dict[int, A] = {}
-
-        async def run(
-            i: int, read: Callable[[], Coroutine[Any, Any, A]], results: dict[int, A]
-        ) -> None:
-            results[i] = await read()
-
-        with first_error():
-            async with anyio.create_task_group() as tg:
-                for i, read in enumerate(window):
-                    tg.start_soon(run, i, read, results)
+        await run_all([partial(_keep, results, i, read) for i, read in enumerate(window)])
         for i in range(len(window)):
             yield results.pop(i)
+
+
+async def _keep(
+    results: dict[int, A], key: int, read: Callable[[], Coroutine[Any, Any, A]]
+) -> None:
+    results[key] = await read()
 
 
 async def _read_stored(store: ObjectStore, stored: StoredVersion) -> Manifest | None:
@@ -357,13 +352,7 @@ async def _both(
     first: Callable[[], Coroutine[Any, Any, A]], second: Callable[[], Coroutine[Any, Any, B]]
 ) -> tuple[A, B]:
     """Results of two requests that go out together."""
-    answer: list[A] = []
-
-    async def run() -> None:
-        answer.append(await first())
-
-    with first_error():
-        async with anyio.create_task_group() as tg:
-            tg.start_soon(run)
-            other = await second()
-    return answer[0], other
+    firsts: dict[int, A] = {}
+    seconds: dict[int, B] = {}
+    await run_all([partial(_keep, firsts, 0, first), partial(_keep, seconds, 0, second)])
+    return firsts[0], seconds[0]
