@@ -12,7 +12,7 @@ from alance.dataset.entry import (
     write_fragments,
 )
 from alance.dataset.scan import Scan
-from alance.dataset.write import WriteProgress
+from alance.dataset.upload import WriteProgress
 from alance.errors import (
     AlanceError,
     AlreadyExistsError,

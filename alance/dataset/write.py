@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
-import anyio
 import pyarrow as pa
 
 from alance.dataset.source import BatchSource, Data, open_source
+from alance.dataset.upload import Uploads, WriteLimits, WriteProgress, discard
 from alance.errors import (
     AlanceError,
     CommitStateUnknownError,
     DatasetAlreadyExistsError,
     DatasetNotFoundError,
     InvalidInputError,
-    check_count,
+    RetryableCommitError,
 )
 from alance.file.schema import Schema, match_append
-from alance.file.writer import FileWriter, WrittenFile
 from alance.io.client import StoreClient
 from alance.session import Session
 from alance.table.commit import CommitPolicy, commit
 from alance.table.features import check_writable
-from alance.table.manifest import DataFile, Fragment, Manifest
-from alance.table.naming import join
+from alance.table.manifest import Fragment, Manifest
 from alance.table.transaction import build_append, build_overwrite
 from alance.table.versions import read_manifest
 from alance.types import FileVersion
@@ -36,10 +35,7 @@ from alance.types import FileVersion
 __all__ = [
     "Mode",
     "Target",
-    "WriteLimits",
-    "WriteProgress",
     "commit_version",
-    "discard",
     "find_target",
     "upload_fragments",
     "write",
@@ -47,31 +43,7 @@ __all__ = [
 
 Mode = Literal["create", "append", "overwrite"]
 MODES = ("create", "append", "overwrite")
-MAX_BYTES_PER_FILE = 90 * 1024**3
 DEFAULT_VERSION = "stable"
-
-
-@dataclass(frozen=True, slots=True)
-class WriteProgress:
-    """How far a write has come, as `progress` callbacks get it after every batch and file."""
-
-    num_rows: int
-    num_bytes: int
-    num_files: int
-
-
-@dataclass(frozen=True, slots=True)
-class WriteLimits:
-    """When a write begins another file."""
-
-    max_rows_per_file: int = 1_048_576
-    max_bytes_per_file: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("max_rows_per_file", "max_bytes_per_file"):
-            value = getattr(self, name)
-            if value is not None:
-                check_count(name, value, least=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,123 +155,24 @@ async def upload_fragments(
 
     A failure or cancellation removes the files that were already complete, and aborts the rest.
     """
-    done: list[WrittenFile] = []
-    uploads = _Uploads(target, limits, progress, done)
+    uploads = Uploads(
+        target.session,
+        target.client,
+        target.root,
+        target.schema,
+        target.file_version,
+        limits=limits,
+        progress=progress,
+    )
     try:
         async with aclosing(source.batches()) as batches:  # type: ignore[type-var]
             async for batch in batches:
                 await uploads.write(batch)
         await uploads.finish()
     except BaseException:
-        with anyio.CancelScope(shield=True):
-            await uploads.abort()
-            await _delete_files(target.client, target.root, [_file_name(file) for file in done])
+        await uploads.abort()
         raise
-    return [_fragment(file, target.file_version) for file in done]
-
-
-class _Uploads:
-    """Data files one after the other, each begun with the first row that goes there."""
-
-    def __init__(
-        self,
-        target: Target,
-        limits: WriteLimits,
-        progress: Callable[[WriteProgress], object] | None,
-        done: list[WrittenFile],
-    ) -> None:
-        self._target = target
-        self._max_rows = limits.max_rows_per_file
-        self._max_bytes = limits.max_bytes_per_file or MAX_BYTES_PER_FILE
-        self._progress = progress
-        self._done = done
-        self._writer: FileWriter | None = None
-        self._arrow = target.schema.to_arrow(extension_types=False)
-
-    async def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows, across as many files as they need."""
-        batch = _fit(batch, self._arrow)
-        while batch.num_rows:
-            writer = self._current()
-            room = self._max_rows - writer.num_rows
-            await writer.write(batch.slice(0, room))
-            batch = batch.slice(room)
-            if writer.num_rows >= self._max_rows or writer.num_bytes >= self._max_bytes:
-                await self.finish()
-        self._report()
-
-    def _current(self) -> FileWriter:
-        if self._writer is None:
-            target = self._target
-            path = join(target.root, "data", data_file_name())
-            self._writer = FileWriter(
-                target.client,
-                path,
-                target.schema,
-                target.file_version,
-                target.session.run_in_thread,
-            )
-        return self._writer
-
-    async def finish(self) -> None:
-        """Complete the file under way."""
-        if self._writer is not None:
-            self._done.append(await self._writer.finish())
-            self._writer = None
-            self._report()
-
-    def _report(self) -> None:
-        if self._progress is not None:
-            rows = sum(file.num_rows for file in self._done)
-            size = sum(file.num_bytes for file in self._done)
-            if self._writer is not None:
-                rows, size = rows + self._writer.num_rows, size + self._writer.num_bytes
-            self._progress(WriteProgress(rows, size, len(self._done)))
-
-    async def abort(self) -> None:
-        """Forget the file under way."""
-        if self._writer is not None:
-            await self._writer.abort()
-
-
-def data_file_name() -> str:
-    """Random name: 3 bytes as binary digits, which spread keys, then 13 as hexadecimal ones."""
-    random_bytes = uuid.uuid4().bytes
-    digits = "".join(f"{byte:08b}" for byte in random_bytes[:3])
-    return f"{digits}{random_bytes[3:].hex()}.lance"
-
-
-def _fit(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Columns as they are stored: views become plain, extension types their storage."""
-    columns = []
-    for column, field in zip(batch.columns, schema, strict=True):
-        if not field.nullable and column.null_count:
-            raise InvalidInputError(
-                f"column {field.name!r} is declared not null but holds {column.null_count} nulls"
-            )
-        if isinstance(column, pa.ExtensionArray):
-            column = column.storage
-        columns.append(column if column.type.equals(field.type) else column.cast(field.type))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _file_name(file: WrittenFile) -> str:
-    return file.path.rsplit("/", 1)[-1]
-
-
-def _fragment(file: WrittenFile, version: FileVersion) -> Fragment:
-    columns = tuple(range(len(file.field_ids)))
-    data_file = DataFile(_file_name(file), file.field_ids, columns, version, file.num_bytes)
-    return Fragment(id=0, files=(data_file,), physical_rows=file.num_rows)
-
-
-async def _delete_files(client: StoreClient, root: str, names: Sequence[str]) -> None:
-    """Remove data files that no version refers to; failures leave them to a cleanup."""
-    for name in names:
-        try:
-            await client.delete(join(root, "data", name))
-        except AlanceError:
-            return  # the store is in trouble; the error that led here says more
+    return uploads.fragments
 
 
 async def commit_version(
@@ -308,8 +181,14 @@ async def commit_version(
     *,
     properties: Mapping[str, str] | None,
     stable_row_ids: bool = False,
+    undo: Callable[[], Coroutine[Any, Any, None]] | None = None,
 ) -> Manifest:
     """Make fragments the next version of the dataset.
+
+    Parameters
+    ----------
+    undo
+        See `alance.table.commit.commit`.
 
     Raises
     ------
@@ -338,6 +217,7 @@ async def commit_version(
         policy=policy,
         # An old base may be followed by a number that a cleanup has freed: look what is newest.
         look=not target.is_recent,
+        undo=undo,
     )
 
 
@@ -358,30 +238,71 @@ async def write(
 ) -> Manifest:
     """Write data as one new version; see `alance.write_dataset`."""
     limits = limits or WriteLimits()
+    _check_properties(properties)
     source = open_source(data, schema, session)
-    target = await find_target(
+    find = partial(
+        find_target,
         session,
         client,
         root,
         mode=mode,
         schema=source.schema,
         data_storage_version=data_storage_version,
-        base=base,
     )
+    target = await find(base=base)
     fragments = await upload_fragments(target, source, limits, progress)
+    undo = partial(discard, client, root, fragments)
+    send = partial(
+        commit_version,
+        fragments=fragments,
+        properties=properties,
+        stable_row_ids=stable_row_ids,
+        undo=undo,
+    )
     try:
-        return await commit_version(
-            target, fragments, properties=properties, stable_row_ids=stable_row_ids
-        )
+        try:
+            return await send(target)
+        except DatasetAlreadyExistsError:
+            if mode == "create":
+                raise
+        return await send(await _overtaken(target, find, undo))
     except CommitStateUnknownError:
         raise  # the version may be there: its files must stay
     except AlanceError:
-        await discard(target.client, target.root, fragments)
+        await undo()
         raise
 
 
-async def discard(client: StoreClient, root: str, fragments: Sequence[Fragment]) -> None:
-    """Remove the data files of fragments that were never committed."""
-    names = [file.path for fragment in fragments for file in fragment.files]
-    with anyio.CancelScope(shield=True):
-        await _delete_files(client, root, names)
+async def _overtaken(
+    target: Target,
+    find: Callable[[], Coroutine[Any, Any, Target]],
+    undo: Callable[[], Coroutine[Any, Any, None]],
+) -> Target:
+    """Look again after another writer has created the dataset that this write was to create."""
+    try:
+        found = await find()
+    except asyncio.CancelledError:
+        await undo()
+        raise
+    if _column_ids(found) != _column_ids(target):
+        raise RetryableCommitError(
+            f"another writer created the dataset at {target.client.url}/{target.root} meanwhile, "
+            "with other field ids or another file version; run the write again",
+            read_version=0,
+            version=1,
+        )
+    return found
+
+
+def _column_ids(target: Target) -> tuple[FileVersion, list[int]]:
+    """What data files must agree with."""
+    version = target.file_version
+    return version, [leaf.field_id for leaf in target.schema.leaves(version)]
+
+
+def _check_properties(properties: Mapping[str, str] | None) -> None:
+    for item in (properties or {}).items():
+        if not all(isinstance(part, str) for part in item):
+            raise InvalidInputError(
+                f"transaction_properties must map text to text, not {item[0]!r} to {item[1]!r}"
+            )

@@ -6,11 +6,11 @@ import asyncio
 import random
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 
@@ -81,7 +81,7 @@ async def commit(
     policy: CommitPolicy | None = None,
     look: bool = False,
     probe: bool = False,
-    undo: Callable[[], Awaitable[None]] | None = None,
+    undo: Callable[[], Coroutine[Any, Any, None]] | None = None,
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     now_ns: Callable[[], int] = time.time_ns,
 ) -> Manifest:
@@ -214,7 +214,7 @@ class _Attempts:
     transaction: Transaction
     policy: CommitPolicy
     rng: random.Random
-    undo: Callable[[], Awaitable[None]] | None
+    undo: Callable[[], Coroutine[Any, Any, None]] | None
     sleep: Callable[[float], Awaitable[None]]
     now_ns: Callable[[], int]
     may_stand: bool = False

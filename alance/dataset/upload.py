@@ -1,0 +1,225 @@
+"""Data files: cut from record batches, uploaded one after the other, removed when not committed."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+import anyio
+import pyarrow as pa
+
+from alance._aio import run_all, run_to_end
+from alance.errors import AlanceError, InvalidInputError, check_count
+from alance.file.schema import Schema
+from alance.file.writer import FileWriter, WrittenFile
+from alance.io.client import StoreClient
+from alance.session import Session
+from alance.table.manifest import DataFile, Fragment
+from alance.table.naming import join
+from alance.types import FileVersion
+
+__all__ = ["Uploads", "WriteLimits", "WriteProgress", "discard"]
+
+MAX_BYTES_PER_FILE = 90 * 1024**3
+DISCARD_S = 30.0
+"""Patience for removing files that no version refers to; then they are left to a cleanup."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteProgress:
+    """How far a write has come, as `progress` callbacks get it after every batch and file."""
+
+    num_rows: int
+    num_bytes: int
+    num_files: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLimits:
+    """When a write begins another file."""
+
+    max_rows_per_file: int = 1_048_576
+    max_bytes_per_file: int | None = None
+
+    def __post_init__(self) -> None:
+        check_count("max_rows_per_file", self.max_rows_per_file, least=1)
+        if self.max_bytes_per_file is not None:
+            check_count("max_bytes_per_file", self.max_bytes_per_file, least=1)
+
+
+class Uploads:
+    """Data files of one write, each begun with the first row that goes there.
+
+    Parameters
+    ----------
+    session, client, root
+        Whose threads encode; where the dataset is.
+    schema, file_version
+        Of the files.
+    limits
+        When another file begins.
+    progress
+        Called after every batch and file.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        client: StoreClient,
+        root: str,
+        schema: Schema,
+        file_version: FileVersion,
+        *,
+        limits: WriteLimits,
+        progress: Callable[[WriteProgress], object] | None,
+    ) -> None:
+        self._session = session
+        self._client = client
+        self._root = root
+        self._schema = schema
+        self._file_version = file_version
+        self._max_rows = limits.max_rows_per_file
+        self._max_bytes = limits.max_bytes_per_file or MAX_BYTES_PER_FILE
+        self._progress = progress
+        self._done: list[WrittenFile] = []
+        self._writer: FileWriter | None = None
+        self._arrow = schema.to_arrow(extension_types=False)
+
+    @property
+    def fragments(self) -> list[Fragment]:
+        """One for each complete file, in the order of the rows."""
+        return [_fragment(file, self._file_version) for file in self._done]
+
+    async def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows, across as many files as they need."""
+        row_bytes = batch.nbytes / max(batch.num_rows, 1)
+        while batch.num_rows:
+            writer = self._current()
+            room = (self._max_bytes - writer.num_bytes) / row_bytes if row_bytes else self._max_rows
+            num_rows = max(1, min(self._max_rows - writer.num_rows, int(room)))
+            await writer.write(_fit(batch.slice(0, num_rows), self._arrow))
+            batch = batch.slice(num_rows)
+            if writer.num_rows >= self._max_rows or writer.num_bytes >= self._max_bytes:
+                await self.finish()
+        self._report()
+
+    def _current(self) -> FileWriter:
+        if self._writer is None:
+            self._writer = FileWriter(
+                self._client,
+                join(self._root, "data", _random_name()),
+                self._schema,
+                self._file_version,
+                self._session.run_in_thread,
+            )
+        return self._writer
+
+    async def finish(self) -> None:
+        """Complete the file under way."""
+        if self._writer is not None:
+            self._done.append(await self._writer.finish())
+            self._writer = None
+            self._report()
+
+    def _report(self) -> None:
+        if self._progress is not None:
+            rows = sum(file.num_rows for file in self._done)
+            size = sum(file.num_bytes for file in self._done)
+            if self._writer is not None:
+                rows, size = rows + self._writer.num_rows, size + self._writer.num_bytes
+            self._progress(WriteProgress(rows, size, len(self._done)))
+
+    async def abort(self) -> None:
+        """Remove what was written, as far as the store lets us; not interrupted by cancellation."""
+        await run_to_end(self._remove())
+
+    async def _remove(self) -> None:
+        paths = [file.path for file in self._done]
+        with anyio.move_on_after(DISCARD_S):
+            if self._writer is not None:
+                with suppress(AlanceError):
+                    await self._writer.abort()
+                # A request that ended the upload may have gone through though we saw it fail.
+                paths.append(self._writer.path)
+            await _delete(self._client, paths)
+
+
+async def discard(client: StoreClient, root: str, fragments: Iterable[Fragment]) -> None:
+    """Remove the data files of fragments that were never committed; failures are passed over."""
+    files = [file for fragment in fragments for file in fragment.files]
+
+    async def work() -> None:
+        with anyio.move_on_after(DISCARD_S):
+            await _delete(client, [join(root, "data", file.path) for file in files])
+
+    await run_to_end(work())
+
+
+async def _delete(client: StoreClient, paths: Iterable[str]) -> None:
+    async def delete(path: str) -> None:
+        with suppress(AlanceError):
+            await client.delete(path)
+
+    await run_all([partial(delete, path) for path in paths])
+
+
+def _random_name() -> str:
+    """Random name: 3 bytes as binary digits, which spread keys, then 13 as hexadecimal ones."""
+    random_bytes = uuid.uuid4().bytes
+    digits = "".join(f"{byte:08b}" for byte in random_bytes[:3])
+    return f"{digits}{random_bytes[3:].hex()}.lance"
+
+
+def _fragment(file: WrittenFile, version: FileVersion) -> Fragment:
+    columns = tuple(range(len(file.field_ids)))
+    name = file.path.rsplit("/", 1)[-1]
+    data_file = DataFile(name, file.field_ids, columns, version, file.num_bytes)
+    return Fragment(id=0, files=(data_file,), physical_rows=file.num_rows)
+
+
+def _fit(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Columns as they are stored: views become plain, extension types their storage."""
+    columns = []
+    for column, field in zip(batch.columns, schema, strict=True):
+        if isinstance(column, pa.ExtensionArray):
+            column = column.storage
+        if not column.type.equals(field.type):
+            column = column.cast(field.type)
+        _check_nulls(column, field, field.name)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _check_nulls(array: pa.Array, field: pa.Field, path: str) -> None:
+    """Refuse nulls where a field, or a member of it, is declared not null."""
+    if not field.nullable and array.null_count:
+        raise InvalidInputError(
+            f"column {path!r} is declared not null but holds {array.null_count} nulls; "
+            "fill them, or declare the column nullable"
+        )
+    kind = field.type
+    if pa.types.is_struct(kind) and any(map(_forbids_nulls, kind)):
+        present = array.drop_null() if array.null_count else array
+        for i, member in enumerate(kind):
+            _check_nulls(present.field(i), member, f"{path}.{member.name}")
+    elif _is_list(kind) and _forbids_nulls(kind.value_field):
+        item = kind.value_field
+        _check_nulls(array.flatten(), item, f"{path}.{item.name}")
+
+
+def _forbids_nulls(field: pa.Field) -> bool:
+    """Whether some level of a field is declared not null."""
+    kind = field.type
+    if not field.nullable:
+        return True
+    if pa.types.is_struct(kind):
+        return any(map(_forbids_nulls, kind))
+    return _is_list(kind) and _forbids_nulls(kind.value_field)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(test(kind) for test in tests)
