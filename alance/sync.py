@@ -20,7 +20,7 @@ from alance.dataset.dataset import Dataset as AsyncDataset
 from alance.dataset.projection import Columns
 from alance.dataset.scan import Scan as AsyncScan
 from alance.dataset.source import Data
-from alance.dataset.write import WriteProgress
+from alance.dataset.upload import WriteProgress
 from alance.io.uri import StorageOptions
 from alance.session import Session
 from alance.table.manifest import Fragment

@@ -16,7 +16,8 @@ from alance.dataset.scan import Scan
 from alance.dataset.source import Data
 from alance.dataset.stream import ScanOptions
 from alance.dataset.take import take_positions
-from alance.dataset.write import WriteLimits, WriteProgress, write
+from alance.dataset.upload import WriteLimits, WriteProgress
+from alance.dataset.write import write
 from alance.errors import InvalidInputError, UnsupportedFeatureError, check_count
 from alance.io.uri import StorageOptions
 from alance.receipts import one_call

@@ -9,11 +9,9 @@ import pyarrow as pa
 
 from alance.dataset.dataset import Dataset, Handle
 from alance.dataset.source import Data, open_source
+from alance.dataset.upload import WriteLimits, WriteProgress, discard
 from alance.dataset.write import (
-    WriteLimits,
-    WriteProgress,
     commit_version,
-    discard,
     find_target,
     upload_fragments,
     write,
