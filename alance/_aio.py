@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import Context
 from dataclasses import dataclass
@@ -261,12 +261,12 @@ async def open_stream(
                 tg.cancel_scope.cancel()
 
 
-async def _with_place(work: Coroutine[Any, Any, T]) -> tuple[T, int]:
+async def _with_place(work: Awaitable[T]) -> tuple[T, int]:
     """Result of `work`, and the place that a request after it would have."""
     return await work, next_place()
 
 
-async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+async def run_to_end(work: Awaitable[T]) -> T:
     """Run `work` in a task of its own and wait for its end, whatever cancels the caller.
 
     For the few steps that must not be left half done. A shielded cancel scope stops only what
