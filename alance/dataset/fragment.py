@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from alance._aio import run_all
 from alance.dataset.projection import Projection, RootPlan
-from alance.encodings.assemble import leaf_to_arrow, zip_leaves
+from alance.encodings.assemble import joining, leaf_to_arrow, zip_leaves
 from alance.encodings.rows import RowRanges, expand_ranges
 from alance.encodings.step import Decode
 from alance.errors import CorruptFileError, FormatError
@@ -199,7 +199,8 @@ def _build(root: RootPlan, decodes: Mapping[int, Sequence[Decode]], num_rows: in
             arrays.append(None)
             continue
         parts = [leaf_to_arrow(page.run(), leaf.chain) for page in pages]
-        array = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+        with joining():
+            array = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
         if len(array) != num_rows:
             raise CorruptFileError(f"column {root.name!r} has {len(array)} of {num_rows} rows")
         arrays.append(array)

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from alance.encodings.assemble import joining
+
 __all__ = ["Rebatcher"]
 
 
@@ -69,4 +71,7 @@ class Rebatcher:
 
     def _joined(self) -> pa.RecordBatch:
         waiting, self._waiting, self._num_waiting = self._waiting, [], 0
-        return waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
+        if len(waiting) == 1:
+            return waiting[0]
+        with joining():
+            return pa.concat_batches(waiting)

@@ -14,6 +14,7 @@ from alance._aio import run_all
 from alance.dataset.fragment import DecodeRows, FragmentReader, Places, open_fragment
 from alance.dataset.projection import Projection
 from alance.dataset.stream import INLINE_BYTES
+from alance.encodings.assemble import joining
 from alance.encodings.rows import RowRanges
 from alance.errors import InvalidInputError
 from alance.table.manifest import Fragment
@@ -55,7 +56,8 @@ async def take_positions(
         if len(order) == len(distinct) and bool((np.diff(order) > 0).all()):
             return table
         # One chunk a column: take from many chunks looks each row up.
-        return table.combine_chunks().take(pa.array(order))
+        with joining():
+            return table.combine_chunks().take(pa.array(order))
 
     if sum(num_bytes for *_, num_bytes in parts.values()) < INLINE_BYTES:
         return work()

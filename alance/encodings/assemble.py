@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from alance.encodings.spec import Layer
 from alance.errors import CorruptFileError, UnsupportedFeatureError
 from alance.kernels import repdef
 
-__all__ = ["leaf_to_arrow", "zip_leaves"]
+__all__ = ["joining", "leaf_to_arrow", "zip_leaves"]
 
 INT32_MAX = (1 << 31) - 1
 ALIGNMENT = 8
@@ -62,6 +63,8 @@ def leaf_to_arrow(rows: PageRows, chain: Sequence[pa.DataType]) -> pa.Array:
     for layer, kind in zip(layers, reversed(chain), strict=True):
         if layer.is_list != is_list(kind):
             raise CorruptFileError(f"a page says {layer.name} where its column has {kind}")
+        if layer.is_list and rows.levels.rep is None:
+            raise CorruptFileError("a page of lists without repetition levels")
     levels = rows.levels
     if levels.rep is None and levels.def_ is None:
         slots: list[Any] = [(None, None, rows.num_rows, 0)] * len(chain)
@@ -223,6 +226,24 @@ def variable_bits(kind: pa.DataType) -> int:
 def _aligned(data: Bytes) -> Bytes:
     """Arrow asks for aligned buffers; bytes cut out of a file may lie anywhere."""
     return data if data.ctypes.data % ALIGNMENT == 0 else data.copy()
+
+
+@contextmanager
+def joining() -> Iterator[None]:
+    """Around what makes one array of several: say so when their type cannot hold it all.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        Strings of 2 GiB or more; dictionaries of more items than their indices can tell apart.
+    """
+    try:
+        yield
+    except pa.ArrowInvalid as exc:
+        raise UnsupportedFeatureError(
+            f"the rows read do not fit one Arrow array ({exc}); ask for fewer rows at once",
+            feature="large arrays",
+        ) from exc
 
 
 def zip_leaves(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -151,11 +152,11 @@ class FileWriter:
 
     def _cut_fullest(self) -> list[tuple[_Column, pa.Array]]:
         """Cut the columns with most waiting bytes until half the limit is left."""
-        due = []
+        due: list[tuple[_Column, pa.Array]] = []
         for column in sorted(self._columns, key=lambda c: c.pending_bytes, reverse=True):
             if self._pending_bytes <= PENDING_BYTES_MAX // 2:
                 break
-            due.append((column, _cut(column)))
+            due.extend((column, rows) for rows in _cut(column))
         return due
 
     async def _encode(self, due: Sequence[tuple[_Column, pa.Array]]) -> None:
@@ -210,7 +211,7 @@ class FileWriter:
         -----
         Everything a reader needs before it can locate values lies in one run before the footer.
         """
-        await self._encode([(column, _cut(column)) for column in self._columns if column.pending])
+        await self._encode([(column, rows) for column in self._columns for rows in _cut(column)])
         metadata = []
         for column in self._columns:
             assert column.num_rows == self.num_rows, "pages and rows of a column differ"
@@ -264,15 +265,20 @@ def _gather(column: _Column, batch: pa.RecordBatch) -> list[pa.Array]:
         column.pending.append(pa.concat_arrays([rows, rows.slice(0, 0)]))
         column.pending_bytes += num_bytes
         return []
-    full = [_cut(column)] if column.pending else []
+    full = _cut(column)
     num_pages = -(-num_bytes // PAGE_BYTES)
     per_page = -(-len(rows) // num_pages)
     full.extend(rows.slice(start, per_page) for start in range(0, len(rows), per_page))
     return full
 
 
-def _cut(column: _Column) -> pa.Array:
-    """Take all waiting rows out of a column."""
-    rows = column.pending[0] if len(column.pending) == 1 else pa.concat_arrays(column.pending)
+def _cut(column: _Column) -> list[pa.Array]:
+    """Take all waiting rows out of a column: for one page, or for as many as there must be."""
+    rows = column.pending
+    if len(rows) > 1:
+        # Dictionaries that hold nulls, or more items together than the indices can tell apart,
+        # cannot become one; nor can strings of more than 2 GiB.
+        with suppress(pa.ArrowInvalid):
+            rows = [pa.concat_arrays(rows)]
     column.pending, column.pending_bytes = [], 0
     return rows
