@@ -3,8 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from alance.testing.s3 import S3Server, start_s3_server
+
+# The same examples on every run and on every machine, however slow: a failure can be repeated.
+settings.register_profile("tests", deadline=None, derandomize=True, max_examples=60)
+settings.load_profile("tests")
 
 pytest.register_assert_rewrite("alance.testing.store_conformance")
 
