@@ -13,8 +13,10 @@ from functools import partial
 from pathlib import Path
 
 import anyio
+import pyarrow as pa
 import pytest
 
+import alance
 from alance.io.client import StoreClients
 from alance.limits import Limits
 from alance.testing.s3 import S3Server
@@ -22,12 +24,13 @@ from alance.testing.s3 import S3Server
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
-PROCESSES = int(os.environ.get("ALANCE_EXIT_PROCESSES", "28"))
+PROCESSES = int(os.environ.get("ALANCE_EXIT_PROCESSES", "32"))
 AT_ONCE = 4
 
 PREAMBLE = """
 import asyncio, json, os, sys
-from alance.errors import AlreadyExistsError, StoreError
+import alance
+import pyarrow as pa
 from alance.io.client import StoreClients
 from alance.limits import Limits
 
@@ -38,20 +41,32 @@ mine = f"{folder}/{os.getpid()}"
 
 SCRIPTS = {
     "read": """
-asyncio.run(store.get_range(f"{folder}/x", 0, 5))
+async def main():
+    dataset = await alance.open_dataset(f"{uri}/dataset", storage_options=options)
+    assert (await dataset.take([2, 0])).to_pydict() == {"x": [7, 5]}
+    async for batch in dataset.scan(["x"], filter="x > 5"):
+        break
+
+asyncio.run(main())
 """,
     "write": """
-asyncio.run(store.put(mine, bytes(100_000)))
+table = pa.table({"x": list(range(50_000))})
+asyncio.run(alance.write_dataset(table, f"{uri}/{os.getpid()}", storage_options=options))
 """,
     "failed create": """
 async def main():
+    table = pa.table({"x": [1]})
     try:
-        await store.put_if_absent(f"{folder}/x", [bytes(1000), bytes(400_000)])
-    except AlreadyExistsError:
+        await alance.write_dataset(table, f"{uri}/dataset", storage_options=options)
+    except alance.DatasetAlreadyExistsError:
         return
     sys.exit("created what exists")
 
 asyncio.run(main())
+""",
+    "without await": """
+dataset = alance.sync.open_dataset(f"{uri}/dataset", storage_options=options)
+assert dataset.to_reader().read_all().num_rows == dataset.count_rows("x > 0")
 """,
     "cancelled read": """
 async def main():
@@ -114,6 +129,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         uri, options = "s3://bucket/exit", server.storage_options
     store, folder = StoreClients(Limits()).open(uri, options)
     anyio.run(store.put, f"{folder}/x", b"hello world")
+    rows = pa.table({"x": [5, 6, 7]})
+    alance.sync.write_dataset(rows, f"{uri}/dataset", mode="overwrite", storage_options=options)
     return json.dumps([uri, options])
 
 
