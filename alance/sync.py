@@ -7,20 +7,19 @@ A forked child notices that it is another process and starts its own.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from alance.dataset import entry
+from alance.dataset.bridge import iterate_in_thread
 from alance.dataset.dataset import Dataset as AsyncDataset
 from alance.dataset.projection import Columns
 from alance.dataset.scan import Scan as AsyncScan
 from alance.dataset.source import Data
 from alance.dataset.upload import WriteProgress
+from alance.io.loop import background
 from alance.io.uri import StorageOptions
 from alance.session import Session
 from alance.table.manifest import Fragment
@@ -38,42 +37,8 @@ __all__ = [
 T = TypeVar("T")
 
 
-class _Loop:
-    """The background event loop of a process, opened at first use."""
-
-    def __init__(self) -> None:
-        self._forget()
-        # The child has neither the thread nor, perhaps, the lock in a usable state.
-        os.register_at_fork(after_in_child=self._forget)
-
-    def _forget(self) -> None:
-        self._lock = threading.Lock()
-        self._stack: ExitStack | None = None
-        self._portal: BlockingPortal | None = None
-
-    def portal(self) -> BlockingPortal:
-        """Return the way into the loop; starts it where there is none."""
-        with self._lock:
-            if self._portal is None:
-                self._stack = ExitStack()
-                self._portal = self._stack.enter_context(start_blocking_portal())
-                threading._register_atexit(self.close)  # type: ignore[attr-defined]
-            return self._portal
-
-    def close(self) -> None:
-        """Stop the loop; the next call starts another."""
-        with self._lock:
-            stack, self._stack, self._portal = self._stack, None, None
-        if stack is not None:
-            stack.close()
-
-
-_loop = _Loop()
-
-
 def _run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    result: T = _loop.portal().call(work)
-    return result
+    return background.thread().call(work)
 
 
 class Scan:
@@ -89,15 +54,7 @@ class Scan:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Batches as they are read; leaving the loop early stops the reading."""
-        batches = _run(self._scan.__aenter__)
-        try:
-            while True:
-                try:
-                    yield _run(batches.__anext__)  # type: ignore[arg-type]
-                except StopAsyncIteration:
-                    return
-        finally:
-            _run(lambda: self._scan.__aexit__(None, None, None))
+        return iterate_in_thread(lambda: self._scan)
 
     def to_table(self) -> pa.Table:
         """Read everything."""

@@ -2,42 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
-from anyio.from_thread import start_blocking_portal
 
 from alance.dataset.scan import Scan
-from alance.session import Session
+from alance.dataset.stream import BatchStream
+from alance.io.loop import background
 
 __all__ = ["iterate_in_thread"]
 
 
-def iterate_in_thread(
-    open_session: Callable[[], Session], open_scan: Callable[[Session], Scan]
-) -> Iterator[pa.RecordBatch]:
-    """Iterate a scan on an event loop of its own, in a thread that lives as long as the iterator.
+def iterate_in_thread(open_scan: Callable[[], Scan]) -> Iterator[pa.RecordBatch]:
+    """Iterate a scan on the event loop of the process's background thread.
 
     Parameters
     ----------
-    open_session, open_scan
+    open_scan
         Called on that loop when the first batch is asked for.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        As read. Leaving the iteration stops the reading.
     """
-    with start_blocking_portal() as portal:
+    loop = background.thread()
 
-        async def enter() -> tuple[Scan, AsyncIterator[pa.RecordBatch]]:
-            scan = open_scan(open_session())
-            return scan, await scan.__aenter__()
+    async def start() -> BatchStream:
+        return aiter(open_scan())
 
-        async def read() -> pa.RecordBatch:
-            return await batches.__anext__()
+    batches = loop.call(start)
 
-        scan, batches = portal.call(enter)
-        try:
-            while True:
-                try:
-                    yield portal.call(read)
-                except StopAsyncIteration:
-                    return
-        finally:
-            portal.call(scan.__aexit__, None, None, None)
+    async def read() -> pa.RecordBatch | None:
+        return await anext(batches, None)
+
+    try:
+        while (batch := loop.call(read)) is not None:
+            yield batch
+    finally:
+        # Elsewhere (a forked child, the end of the process) nothing is left to be stopped.
+        if loop.can_be_called:
+            loop.call(batches.aclose)

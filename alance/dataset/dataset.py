@@ -71,6 +71,10 @@ class Handle:
             check_count("version", version, least=1)
         return await read_manifest(self.places.client, self.places.root, version)
 
+    def on(self, session: Session) -> Handle:
+        """Return the same place, seen through another session."""
+        return Handle(self.uri, self.storage_options, session, self.places.on(session))
+
     def at(self, manifest: Manifest) -> Dataset:
         """Return the dataset at a version, its base paths resolved."""
         bases = {}
@@ -301,19 +305,19 @@ class Dataset:
     ) -> pa.RecordBatchReader:
         """Return a synchronous reader of a scan, for DuckDB, Polars, pandas or DataFusion.
 
-        It reads with a session and an event loop of its own, in a thread, so it may be used (and
-        blocks) anywhere, also on the thread of an event loop. Parameters are those of `scan`.
+        It reads with a session of its own, on the event loop of a background thread, so it may be
+        used (and blocks) anywhere, also on the thread of an event loop. Parameters are those of
+        `scan`.
         """
         schema = self._project(columns, filter=filter).schema
 
-        def open_scan(session: Session) -> Scan:
-            dataset = Handle.of(self.uri, self._handle.storage_options, session).at(self._manifest)
+        def open_scan() -> Scan:
+            dataset = Dataset(self._handle.on(self.session.sibling()), self._manifest)
             return dataset.scan(
                 columns, filter=filter, limit=limit, offset=offset, batch_size=batch_size
             )
 
-        batches = iterate_in_thread(self.session.sibling, open_scan)
-        return pa.RecordBatchReader.from_batches(schema, batches)
+        return pa.RecordBatchReader.from_batches(schema, iterate_in_thread(open_scan))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """All rows over the Arrow C stream interface; see `to_reader`."""

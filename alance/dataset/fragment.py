@@ -44,6 +44,14 @@ class Places:
     bases: dict[int, tuple[StoreClient, str, bool]]
     """Base id -> client, path, whether it is a dataset root."""
 
+    def on(self, session: Session) -> Places:
+        """Return the same places, reached through another session."""
+        bases = {
+            number: (session.clients.wrap(client.store), path, is_root)
+            for number, (client, path, is_root) in self.bases.items()
+        }
+        return Places(session, session.clients.wrap(self.client.store), self.root, bases)
+
     def data_file(self, file: DataFile) -> tuple[StoreClient, str]:
         """Client and path of a data file."""
         if file.base_id is None:

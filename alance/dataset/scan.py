@@ -33,7 +33,7 @@ class Scan:
         """Schema of the batches."""
         return self._options.projection.schema
 
-    def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
+    def __aiter__(self) -> BatchStream:
         return BatchStream(self._places, self._options)
 
     async def __aenter__(self) -> AsyncIterator[pa.RecordBatch]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import os
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -22,6 +24,7 @@ from alance.errors import (
     StoreError,
     StoreTimeoutError,
 )
+from alance.io import forked
 from alance.io.exit import OutstandingObjects
 from alance.io.store import UPLOAD_PART_BYTES, Data, ObjectInfo, Upload, buffers_of
 
@@ -59,8 +62,18 @@ class ObstoreStore:
     """
 
     def __init__(self, store: AnyStore, url: str) -> None:
-        self._store = store
+        self._given = store
         self._url = url
+        self._pid = os.getpid()
+
+    @property
+    def _store(self) -> AnyStore:
+        """The store; after a fork a copy, as parent and child must not share its connections."""
+        if self._pid != os.getpid():
+            if not isinstance(self._given, MemoryStore):
+                self._given = copy.copy(self._given)
+            self._pid = os.getpid()
+        return self._given
 
     @property
     def url(self) -> str:
@@ -87,7 +100,7 @@ class ObstoreStore:
         with self.translated(path):
             answer = memoryview(
                 await _outstanding.watch(
-                    obstore.get_range_async(self._store, path, start=start, end=stop)
+                    _api().get_range_async(self._store, path, start=start, end=stop)
                 )
             )
         return self._checked(answer, path, start, stop)
@@ -110,7 +123,7 @@ class ObstoreStore:
     async def _get_suffix(self, path: str, num_bytes: int) -> tuple[memoryview, int]:
         with self.translated(path):
             result = await _outstanding.watch(
-                obstore.get_async(self._store, path, options={"range": {"suffix": num_bytes}})
+                _api().get_async(self._store, path, options={"range": {"suffix": num_bytes}})
             )
             start, stop = result.range
             size = result.meta["size"]
@@ -126,7 +139,7 @@ class ObstoreStore:
     async def head(self, path: str) -> ObjectInfo:
         """Size and time of an object."""
         with self.translated(path):
-            return _info(await _outstanding.watch(obstore.head_async(self._store, path)))
+            return _info(await _outstanding.watch(_api().head_async(self._store, path)))
 
     async def list(
         self, prefix: str, *, start_after: str | None = None, limit: int | None = None
@@ -141,7 +154,7 @@ class ObstoreStore:
         if wanted <= 0:
             return found
         with self.translated(prefix):
-            stream = obstore.list(
+            stream = _api().list(
                 self._store,
                 prefix or None,
                 offset=start_after,
@@ -168,7 +181,7 @@ class ObstoreStore:
     async def _put(self, path: str, data: Data, mode: Any) -> None:
         pieces = [_outstanding.watch(memoryview(one)) for one in joined(buffers_of(data))]
         with self.translated(path):
-            sending = obstore.put_async(
+            sending = _api().put_async(
                 self._store,
                 path,
                 pieces[0] if len(pieces) == 1 else pieces,
@@ -185,7 +198,7 @@ class ObstoreStore:
         """Remove an object; no error when there is none."""
         try:
             with self.translated(path):
-                await _outstanding.watch(obstore.delete_async(self._store, path))
+                await _outstanding.watch(_api().delete_async(self._store, path))
         except ObjectNotFoundError:
             return
 
@@ -232,7 +245,7 @@ class _ObstoreUpload:
         self._held_bytes += sum(view.nbytes for view in views)
         if self._handed_bytes + self._held_bytes > UPLOAD_PART_BYTES:
             if self._writer is None:
-                self._writer = obstore.open_writer_async(
+                self._writer = _api().open_writer_async(
                     self._store,
                     self._path,
                     buffer_size=UPLOAD_PART_BYTES,
@@ -300,6 +313,11 @@ class _ObstoreUpload:
             raise InvalidInputError(
                 f"an earlier write to the upload of {self._path} failed or was cancelled; abort it"
             )
+
+
+def _api() -> Any:
+    """Functions of obstore that answer in this process."""
+    return forked if _outstanding.is_inherited else obstore
 
 
 def joined(views: Sequence[memoryview]) -> list[memoryview]:
