@@ -153,9 +153,11 @@ class FileWriter:
     def _cut_fullest(self) -> list[tuple[_Column, pa.Array]]:
         """Cut the columns with most waiting bytes until half the limit is left."""
         due: list[tuple[_Column, pa.Array]] = []
+        left = self._pending_bytes
         for column in sorted(self._columns, key=lambda c: c.pending_bytes, reverse=True):
-            if self._pending_bytes <= PENDING_BYTES_MAX // 2:
+            if left <= PENDING_BYTES_MAX // 2:
                 break
+            left -= column.pending_bytes
             due.extend((column, rows) for rows in _cut(column))
         return due
 
@@ -260,12 +262,12 @@ def _gather(column: _Column, batch: pa.RecordBatch) -> list[pa.Array]:
     """Add a batch's rows to a column; returns the rows of pages that are full."""
     rows = prune(batch.column(column.leaf.top_level), column.child_path)
     num_bytes = leaf_bytes(rows, column.path)
-    if column.pending_bytes + num_bytes < PAGE_BYTES:
+    full = _cut(column) if column.pending_bytes + num_bytes > PAGE_BYTES else []
+    if num_bytes < PAGE_BYTES:
         # A copy: a batch that came over IPC keeps all its columns alive while one is held.
         column.pending.append(pa.concat_arrays([rows, rows.slice(0, 0)]))
         column.pending_bytes += num_bytes
-        return []
-    full = _cut(column)
+        return full
     num_pages = -(-num_bytes // PAGE_BYTES)
     per_page = -(-len(rows) // num_pages)
     full.extend(rows.slice(start, per_page) for start in range(0, len(rows), per_page))

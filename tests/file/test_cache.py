@@ -1,65 +1,78 @@
-"""The cache of opened files: bounded by bytes, the least recently used go first."""
+"""The cache of opened files: least recently used out first, by the bytes they hold now."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from alance.file.cache import FileCache
 
 
 @dataclass
-class Value:
-    size: int
-    num_measured: int = 0
-
-    @property
-    def cached_bytes(self) -> int:
-        self.num_measured += 1
-        return self.size
+class Held:
+    cached_bytes: int
 
 
-def test_keeps_what_was_put_first() -> None:
-    cache: FileCache[Value] = FileCache(100)
-    first, second = Value(1), Value(2)
+def test_get_and_put() -> None:
+    cache: FileCache[Held] = FileCache(100)
     assert cache.get(("a",)) is None
+    first = Held(10)
     assert cache.put(("a",), first) is first
-    assert cache.put(("a",), second) is first
     assert cache.get(("a",)) is first
     assert len(cache) == 1
 
 
-def test_the_least_recently_used_go_when_there_is_too_much() -> None:
-    cache: FileCache[Value] = FileCache(100)
-    for name in "abc":
-        cache.put((name,), Value(30))
-    assert cache.get(("a",)) is not None
-    cache.put(("d",), Value(40))
-    assert len(cache) == 3
-    assert cache.get(("b",)) is None, "it was used least recently"
-    assert all(cache.get((name,)) is not None for name in "acd")
-
-
-def test_one_that_is_too_large_stays_alone() -> None:
-    cache: FileCache[Value] = FileCache(100)
-    cache.put(("a",), Value(10))
-    large = cache.put(("b",), Value(500))
-    assert cache.get(("b",)) is large
+def test_the_first_of_two_values_is_kept() -> None:
+    cache: FileCache[Held] = FileCache(100)
+    first = cache.put(("a",), Held(10))
+    assert cache.put(("a",), Held(10)) is first
     assert len(cache) == 1
 
 
-def test_growth_counts() -> None:
-    cache: FileCache[Value] = FileCache(100)
-    values = [cache.put((name,), Value(10)) for name in "abc"]
-    values[0].size = 95
-    for _ in range(len(values)):
-        cache.get(("c",))
-    assert cache.get(("a",)) is None, "what grew went, as it was used least recently"
-    assert cache.get(("b",)) is values[1]
+def test_the_least_recently_used_goes_first() -> None:
+    cache: FileCache[Held] = FileCache(100)
+    for name in "abc":
+        cache.put((name,), Held(30))
+    cache.get(("a",))
+    cache.put(("d",), Held(30))
+    assert cache.get(("b",)) is None
+    assert [cache.get((name,)) is not None for name in "acd"] == [True] * 3
 
 
-def test_a_touch_costs_the_same_however_many_there_are() -> None:
-    cache: FileCache[Value] = FileCache(1 << 40)
-    values = [cache.put((i,), Value(1)) for i in range(2000)]
-    for i in range(2000):
+def test_a_value_larger_than_the_cache_stays_alone() -> None:
+    cache: FileCache[Held] = FileCache(100)
+    cache.put(("a",), Held(10))
+    big = cache.put(("b",), Held(1000))
+    assert cache.get(("b",)) is big
+    assert len(cache) == 1
+    cache.put(("c",), Held(10))
+    assert cache.get(("b",)) is None
+
+
+def test_values_that_grow_are_counted_again() -> None:
+    cache: FileCache[Held] = FileCache(100)
+    values = [cache.put((i,), Held(10)) for i in range(8)]
+    for value in values:
+        value.cached_bytes = 40
+    for i in range(8):
         cache.get((i,))
-    assert sum(value.num_measured for value in values) < 10 * 2 * len(values)
+    assert len(cache) == 2
+    assert cache.get((7,)) is values[7]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 60), st.booleans())),
+)
+def test_it_never_holds_more_than_it_may(steps: list[tuple[str, int, bool]]) -> None:
+    cache: FileCache[Held] = FileCache(100)
+    sizes: dict[str, int] = {}
+    for name, num_bytes, is_put in steps:
+        if is_put:
+            sizes[name] = cache.put((name,), Held(num_bytes)).cached_bytes
+        else:
+            cache.get((name,))
+    kept = [name for name in sizes if cache.get((name,)) is not None]
+    assert len(kept) == len(cache)
+    assert sum(sizes[name] for name in kept) <= 100
