@@ -91,5 +91,8 @@ def current_session() -> Session:
     loop = asyncio.get_running_loop()
     session = _sessions.get(loop)
     if session is None:
+        # Not every loop that is over is collected: uvloop keeps those whose threads anyio used.
+        for ended in [each for each in _sessions if each.is_closed()]:
+            del _sessions[ended]
         session = _sessions[loop] = Session()
     return session

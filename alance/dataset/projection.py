@@ -18,7 +18,16 @@ from alance.query.expression import Expression
 from alance.query.parser import parse_expression, parse_filter
 from alance.types import FileVersion
 
-__all__ = ["ROW_ADDRESS", "ROW_ID", "Columns", "LeafPlan", "Projection", "RootPlan"]
+__all__ = [
+    "ROW_ADDRESS",
+    "ROW_ID",
+    "Columns",
+    "LeafPlan",
+    "Projection",
+    "RootPlan",
+    "bare_rows",
+    "collect",
+]
 
 Columns = Sequence[str] | Mapping[str, str] | None
 """Names, dotted for nested fields; or output name -> SQL expression; None for all columns."""
@@ -150,6 +159,19 @@ class Projection:
             return evaluate(output.expression, batch)
         column = batch.column(batch.schema.get_field_index(output.path[0]))
         return pc.struct_field(column, list(output.path[1:])) if output.path[1:] else column
+
+
+def collect(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    """Join batches of a schema; without columns, too, the table has their rows."""
+    if schema.names:
+        return pa.Table.from_batches(batches, schema=schema)
+    return bare_rows(sum(batch.num_rows for batch in batches), schema)
+
+
+def bare_rows(num_rows: int, schema: pa.Schema) -> pa.Table:
+    """Table of so many rows and no columns, which Arrow's own constructors do not make."""
+    rows = pa.table({"": pa.nulls(num_rows)})
+    return rows.select([]).replace_schema_metadata(schema.metadata)
 
 
 def _batch(columns: Sequence[pa.Array], schema: pa.Schema, num_rows: int) -> pa.RecordBatch:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from alance._aio import run_all
 from alance.dataset.fragment import DecodeRows, FragmentReader, Places, open_fragment
-from alance.dataset.projection import Projection
+from alance.dataset.projection import Projection, bare_rows
 from alance.dataset.stream import INLINE_BYTES
 from alance.encodings.assemble import joining
 from alance.encodings.rows import RowRanges
@@ -52,6 +52,8 @@ async def take_positions(
             reader, rows, decode, _ = parts[home]
             addresses = reader.addresses(rows) if projection.needs_addresses else None
             batches.append(projection.finish(decode(), rows.num_rows, addresses))
+        if not projection.schema.names:
+            return bare_rows(len(order), projection.schema)
         table = pa.Table.from_batches(batches, schema=projection.schema)
         if len(order) == len(distinct) and bool((np.diff(order) > 0).all()):
             return table
@@ -76,10 +78,8 @@ def _positions(indices: Iterable[int], num_rows: int) -> Positions:
         raise _no_integers(indices)
     wrong = (found < 0) | (found >= num_rows)
     if bool(wrong.any()):
-        first = found[wrong][0]
-        raise InvalidInputError(
-            f"index {first} is out of range: the dataset has {num_rows} rows, 0 to {num_rows - 1}"
-        )
+        rows = f"{num_rows} rows, 0 to {num_rows - 1}" if num_rows else "no rows"
+        raise InvalidInputError(f"index {found[wrong][0]} is out of range: the dataset has {rows}")
     return found.astype(np.int64)
 
 
