@@ -115,8 +115,12 @@ class BudgetShare:
             self._budget._grant()
             raise
 
-    def settle(self, num_bytes: int) -> None:
-        """Take note that granted bytes now only wait for their consumer."""
+    def settle(self, granted: int, num_bytes: int) -> None:
+        """Take note that `num_bytes`, for which `granted` were a guess, wait for their consumer.
+
+        More than was granted is held all the same, and keeps others waiting.
+        """
+        self._take(num_bytes - granted)
         self._settled += num_bytes
         self._budget._settled += num_bytes
         self._budget._grant()

@@ -98,6 +98,13 @@ class FragmentReader:
         stored = sum(column.reader.num_bytes for column in self._columns.values())
         return stored / max(self.fragment.physical_rows, 1)
 
+    def page_bounds(self) -> Sequence[int]:
+        """Rows where the pages of the widest column start; none where deleted rows shift them."""
+        if self._deleted is not None or not self._columns:
+            return ()
+        widest = max(self._columns.values(), key=lambda column: column.reader.num_bytes)
+        return widest.reader.page_bounds()
+
     def live(self, start: int, stop: int) -> RowRanges:
         """Offsets of the live rows [start, stop), counted without deleted ones."""
         if self._deleted is None:

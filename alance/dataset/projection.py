@@ -25,14 +25,13 @@ __all__ = [
     "LeafPlan",
     "Projection",
     "RootPlan",
-    "bare_rows",
-    "collect",
 ]
 
 Columns = Sequence[str] | Mapping[str, str] | None
 """Names, dotted for nested fields; or output name -> SQL expression; None for all columns."""
 
 ROW_ID = "_rowid"
+OFFSET_BYTES = 4
 ROW_ADDRESS = "_rowaddr"
 
 
@@ -78,6 +77,11 @@ class Projection:
     with_row_address: bool
     _read_schema: pa.Schema
     _outputs: tuple[_Output, ...]
+
+    @property
+    def row_bytes_min(self) -> int:
+        """Bytes that a decoded row takes at least: fixed widths, and offsets of the others."""
+        return sum(_bytes_min(leaf.chain[-1]) for root in self.roots for leaf in root.leaves)
 
     @property
     def needs_addresses(self) -> bool:
@@ -154,24 +158,15 @@ class Projection:
             columns += [rows] * (self.with_row_id + self.with_row_address)
         return _batch(columns, self.schema, num_rows)
 
+    def bare(self, num_rows: int) -> pa.RecordBatch:
+        """Rows of a projection without columns."""
+        return _batch([], self.schema, num_rows)
+
     def _column(self, output: _Output, batch: pa.RecordBatch) -> pa.Array:
         if output.expression is not None:
             return evaluate(output.expression, batch)
         column = batch.column(batch.schema.get_field_index(output.path[0]))
         return pc.struct_field(column, list(output.path[1:])) if output.path[1:] else column
-
-
-def collect(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    """Join batches of a schema; without columns, too, the table has their rows."""
-    if schema.names:
-        return pa.Table.from_batches(batches, schema=schema)
-    return bare_rows(sum(batch.num_rows for batch in batches), schema)
-
-
-def bare_rows(num_rows: int, schema: pa.Schema) -> pa.Table:
-    """Table of so many rows and no columns, which Arrow's own constructors do not make."""
-    rows = pa.table({"": pa.nulls(num_rows)})
-    return rows.select([]).replace_schema_metadata(schema.metadata)
 
 
 def _batch(columns: Sequence[pa.Array], schema: pa.Schema, num_rows: int) -> pa.RecordBatch:
@@ -260,3 +255,13 @@ def _chain(leaf: Leaf) -> tuple[pa.DataType, ...]:
                 kind = pa.large_list(member)
         chain.append(kind)
     return tuple(reversed(chain))
+
+
+def _bytes_min(kind: pa.DataType) -> int:
+    """Bytes that a value takes at least when decoded."""
+    if pa.types.is_fixed_size_list(kind):
+        return int(kind.list_size) * _bytes_min(kind.value_type)
+    try:
+        return max(int(kind.bit_width) // 8, 1)
+    except ValueError:
+        return OFFSET_BYTES

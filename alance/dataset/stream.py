@@ -191,7 +191,8 @@ class _Run:
         async with queue, anyio.create_task_group() as tg:
             for i, wanted in enumerate(slices):
                 reader, place = await opening.get(i, tg)
-                for window in cut_windows(reader, wanted, options.batch_size):
+                row_bytes_min = options.projection.row_bytes_min
+                for window in cut_windows(reader, wanted, options.batch_size, row_bytes_min):
                     await self._window_slots.acquire()
                     await self._budget.acquire(window.num_bytes)
                     slot = _Slot(window.num_bytes, place)
@@ -212,7 +213,9 @@ class _Run:
         projection = self._options.projection
         waited_for(slot.place - 1)
         slot.batch = await read_rows(self._places, reader, projection, rows, priority=number)
-        self._budget.settle(slot.charged)
+        num_bytes = slot.batch.nbytes
+        self._budget.settle(slot.charged, num_bytes)
+        slot.charged = num_bytes
         slot.place = next_place()
         slot.done.set()
         if not self._options.ordered:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ __all__ = ["Slice", "Window", "cut_windows", "slice_rows"]
 
 WINDOW_BYTES = 8 * 1024 * 1024
 """Stored bytes that a window aims at: enough to outweigh a request, few enough to overlap."""
-WINDOW_ROWS_MAX = 256 * 1024
+WINDOW_ROWS_MAX = 512 * 1024
 ROW_UNIT = 1024
 DECODED_SHARE = 3
 """What a window is charged for, as a multiple of its stored bytes: those, decoded ones, slack."""
@@ -55,14 +56,42 @@ def slice_rows(fragments: Sequence[Fragment], offset: int, limit: int | None) ->
     return slices
 
 
-def cut_windows(reader: FragmentReader, wanted: Slice, batch_size: int | None) -> Iterator[Window]:
-    """Cut a slice into windows of whole batches where they are small enough."""
+def cut_windows(
+    reader: FragmentReader, wanted: Slice, batch_size: int | None, row_bytes_min: int
+) -> Iterator[Window]:
+    """Cut a slice into windows of whole batches where they are small enough.
+
+    A window ends where a page of the widest column does, if that is near: its pages then need not
+    be joined with parts of others.
+
+    Parameters
+    ----------
+    reader, wanted
+        The fragment, and which of its rows.
+    batch_size
+        Rows of a batch; None for any number.
+    row_bytes_min
+        Bytes that a decoded row takes at least, however well it is compressed.
+    """
     row_bytes = reader.row_bytes
+    charged = max(row_bytes * DECODED_SHARE, row_bytes + row_bytes_min)
     num_rows = int(WINDOW_BYTES / row_bytes) if row_bytes else WINDOW_ROWS_MAX
     num_rows = max(1, min(num_rows, WINDOW_ROWS_MAX))
     unit = batch_size or ROW_UNIT
     if num_rows > unit:
         num_rows -= num_rows % unit
-    for start in range(wanted.start, wanted.stop, num_rows):
-        rows = reader.live(start, min(start + num_rows, wanted.stop))
-        yield Window(rows, int(rows.num_rows * row_bytes * DECODED_SHARE) + 1)
+    bounds = reader.page_bounds()
+    start = wanted.start
+    while start < wanted.stop:
+        stop = min(_near_bound(bounds, start, num_rows), wanted.stop)
+        rows = reader.live(start, stop)
+        yield Window(rows, int(rows.num_rows * charged) + 1)
+        start = stop
+
+
+def _near_bound(bounds: Sequence[int], start: int, num_rows: int) -> int:
+    """The last page bound from half to one and a half windows after `start`, else one window."""
+    latest = bisect_right(bounds, start + num_rows + num_rows // 2) - 1
+    if latest >= 0 and bounds[latest] >= start + max(num_rows // 2, 1):
+        return bounds[latest]
+    return start + num_rows

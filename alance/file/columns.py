@@ -70,7 +70,8 @@ class ColumnReader:
 
     def page_bounds(self) -> Sequence[int]:
         """Row where each page starts, and the end of the last."""
-        return [int(start) for start in self._row_starts]
+        bounds: list[int] = self._row_starts.tolist()
+        return bounds
 
     def plan(self, rows: RowRanges) -> list[Step]:
         """First step of every page that holds some of these rows, in row order."""
