@@ -223,7 +223,11 @@ class _LoopState:
         left = [one for one in self.under_way.pop(key, ()) if one is not request]
         if left:
             self.under_way[key] = left
+        # Requests and those who wait for them hold one another, and the answer's bytes with them;
+        # without a cycle the bytes go with their last view, not when the collector comes.
         waiters = tuple(request.waiters)
+        request.waiters.clear()
+        request.task = None
         if task.cancelled():
             for ask in waiters:
                 ask.answered.cancel()

@@ -433,3 +433,16 @@ def test_a_closed_loop_leaves_nothing_for_the_next(flushed: bool) -> None:
     del lost
     gc.collect()
     anyio.run(later)
+
+
+async def test_answers_go_with_their_last_view(memory: ObjectStore) -> None:
+    mine = scheduler()
+    gc.collect()
+    gc.disable()
+    try:
+        views = await mine.get_ranges(memory, "x", (ByteRange(0, 90_000), ByteRange(5, 10)))
+        await settle()
+        held = [one for one in gc.get_objects() if type(one).__name__ in {"_Ask", "_Request"}]
+    finally:
+        gc.enable()
+    assert (bytes(views[1]), held) == (DATA[5:10], [])
