@@ -52,6 +52,11 @@ def leaf_to_arrow(rows: PageRows, chain: Sequence[pa.DataType]) -> pa.Array:
     ------
     CorruptFileError
         Levels, values and types contradict one another.
+
+    Notes
+    -----
+    That strings are valid UTF-8 is not checked: it would halve the speed of reading text beyond
+    ASCII. `pyarrow.Array.validate(full=True)` does it, for files from writers one does not trust.
     """
     layers = rows.layers
     if layers == EMPTY_STRUCTS and pa.types.is_struct(chain[-1]):

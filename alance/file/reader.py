@@ -105,7 +105,7 @@ class FileReader:
             raise _located(exc, path) from exc.__cause__
         if footer.version not in (FileVersion.V2_1, FileVersion.V2_2):
             raise UnsupportedFeatureError(
-                f"file {path} has version {footer.version.value}; this library reads 2.1",
+                f"file {path} has version {footer.version.value}; this library reads 2.1 and 2.2",
                 feature=f"file version {footer.version.value}",
             )
         return cls(client, path, tail, footer, tables, registry)
