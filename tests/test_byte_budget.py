@@ -36,7 +36,7 @@ async def test_grants_up_to_the_total() -> None:
     await share.acquire(4)
     await share.acquire(6)
     assert (budget.held, share.held, budget.total) == (10, 10, 10)
-    share.settle(4)
+    share.settle(4, 4)
     share.release(4)
     assert budget.held == 6
     share.close()
@@ -84,10 +84,10 @@ async def test_readers_whose_consumers_wait_for_one_another_get_on() -> None:
         tg.start_soon(reader.run)
         await settled()
         assert reader.granted == [], "bytes are still being fetched: waiting is right"
-        outer.settle(5)
+        outer.settle(5, 5)
         await settled()
         assert reader.granted == []
-        outer.settle(5)
+        outer.settle(5, 5)
         await settled()
         assert reader.granted == [4], "all that is held waits for consumers: one may go on"
 
@@ -101,7 +101,7 @@ async def test_an_empty_handed_reader_gets_on_behind_one_that_holds() -> None:
         tg.start_soon(ahead.run)
         await settled()
         tg.start_soon(reader.run)
-        outer.settle(9)
+        outer.settle(9, 9)
         await settled()
         assert (ahead.granted, reader.granted) == ([], [1])
         inner.close()
@@ -112,7 +112,7 @@ async def test_only_one_grant_goes_beyond_the_total_at_a_time() -> None:
     budget = ByteBudget(10)
     outer = budget.share()
     await outer.acquire(10)
-    outer.settle(10)
+    outer.settle(10, 10)
     readers = [Reader(budget.share(), 4) for _ in range(3)]
     async with anyio.create_task_group() as tg:
         for reader in readers:
@@ -172,3 +172,15 @@ async def test_releasing_what_is_not_settled_is_a_bug() -> None:
     await share.acquire(5)
     with pytest.raises(AssertionError, match="more bytes than were settled"):
         share.release(5)
+
+
+@pytest.mark.parametrize(("used", "held"), [(9, 9), (2, 2), (4, 4)])
+async def test_what_was_used_counts_in_place_of_the_guess(used: int, held: int) -> None:
+    budget = ByteBudget(10)
+    share, other = budget.share(), budget.share()
+    await other.acquire(5)
+    await share.acquire(4)
+    share.settle(4, used)
+    assert (share.held, budget.held) == (held, held + 5)
+    share.release(used)
+    assert (share.held, budget.held) == (0, 5)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from alance.dataset.bridge import iterate_in_thread
 from alance.dataset.fragment import Places
-from alance.dataset.projection import Columns, Projection
+from alance.dataset.projection import Columns, Projection, name_list
 from alance.dataset.scan import Scan
 from alance.dataset.source import Data
 from alance.dataset.stream import ScanOptions
@@ -446,10 +446,11 @@ class Dataset:
                 "ask for row addresses",
                 feature="stable row ids",
             )
-        names = None if columns is None else tuple(columns)
-        key = (names, filter, with_row_id, with_row_address)
-        plain = not isinstance(columns, (str, Mapping))
-        found = self._projections.get(key) if plain else None
+        key = None
+        if not isinstance(columns, Mapping):
+            columns = name_list(columns)
+            key = (columns, repr(filter), with_row_id, with_row_address)
+        found = self._projections.get(key) if key else None
         if found is None:
             found = Projection.of(
                 self._manifest.schema,
@@ -458,15 +459,17 @@ class Dataset:
                 with_row_id=with_row_id,
                 with_row_address=with_row_address,
             )
-            if plain and len(self._projections) < PROJECTIONS_MAX:
+            if key and len(self._projections) < PROJECTIONS_MAX:
                 self._projections[key] = found
         return found
 
     def _choose(self, fragments: Iterable[Fragment | int]) -> tuple[Fragment, ...]:
         known = {fragment.id: fragment for fragment in self._manifest.fragments}
         chosen = []
+        if not isinstance(fragments, Iterable):
+            raise InvalidInputError(f"fragments must be a list of them, not {fragments!r}")
         for wanted in fragments:
-            found = known.get(wanted if isinstance(wanted, int) else wanted.id)
+            found = known.get(wanted.id if isinstance(wanted, Fragment) else wanted)
             if found is None:
                 raise InvalidInputError(
                     f"version {self.version} has no fragment {wanted!r}; it has {sorted(known)}"

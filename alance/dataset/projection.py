@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,7 @@ __all__ = [
     "LeafPlan",
     "Projection",
     "RootPlan",
+    "name_list",
 ]
 
 Columns = Sequence[str] | Mapping[str, str] | None
@@ -180,11 +181,28 @@ def _batch(columns: Sequence[pa.Array], schema: pa.Schema, num_rows: int) -> pa.
     return pa.RecordBatch.from_arrays(typed, schema=schema)
 
 
+def name_list(columns: object) -> tuple[str, ...] | None:
+    """Names that a projection asks for, as a value that may be a key; None stays.
+
+    Raises
+    ------
+    InvalidInputError
+        It is no list of texts.
+    """
+    if columns is None:
+        return None
+    if isinstance(columns, Iterable) and not isinstance(columns, str):
+        names = tuple(columns)
+        if all(isinstance(name, str) for name in names):
+            return names
+    raise InvalidInputError(
+        f"columns must be a list of names, or a dict of SQL expressions, not {columns!r}"
+    )
+
+
 def _outputs(schema: Schema, arrow: pa.Schema, columns: Columns) -> tuple[_Output, ...]:
     if columns is None:
         return tuple(_Output(field, (field.name,)) for field in arrow)
-    if isinstance(columns, str):
-        raise InvalidInputError(f"columns must be a list of names, not the string {columns!r}")
     if isinstance(columns, Mapping):
         found = []
         for name, sql in columns.items():

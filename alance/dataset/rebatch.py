@@ -53,16 +53,19 @@ class Rebatcher:
             return
         self._waiting.append(batch)
         self._num_waiting += batch.num_rows
-        if self._num_waiting < self._batch_size:
-            return
-        rows = self._joined()
-        whole = rows.num_rows - rows.num_rows % self._batch_size
-        for start in range(0, whole, self._batch_size):
-            yield rows.slice(start, self._batch_size)
-        if whole < rows.num_rows:
-            self._waiting, self._num_waiting = [rows.slice(whole)], rows.num_rows - whole
+        if self._num_waiting >= self._batch_size:
+            yield from self._whole(self._batch_size)
         if self.is_full():
             yield from self.rest()
+
+    def _whole(self, batch_size: int) -> Iterator[pa.RecordBatch]:
+        """Batches that are complete; what is left over waits."""
+        rows = self._joined()
+        whole = rows.num_rows - rows.num_rows % batch_size
+        for start in range(0, whole, batch_size):
+            yield rows.slice(start, batch_size)
+        if whole < rows.num_rows:
+            self._waiting, self._num_waiting = [rows.slice(whole)], rows.num_rows - whole
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Rows that do not fill a batch."""

@@ -10,7 +10,6 @@ from types import TracebackType
 import pyarrow as pa
 
 from alance.dataset.fragment import Places
-from alance.dataset.projection import collect
 from alance.dataset.stream import BatchStream, ScanOptions
 from alance.receipts import one_call
 
@@ -70,7 +69,7 @@ class Scan:
         """
         async with aclosing(BatchStream(self._places, self._options)) as batches:
             found = [batch async for batch in batches]
-        return collect(found, self.schema)
+        return pa.Table.from_batches(found, schema=self.schema)
 
     def explain(self) -> str:
         """Say which fragments, files and columns will be read, and what was pruned."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from alance._aio import run_all
 from alance.dataset.fragment import DecodeRows, FragmentReader, Places, open_fragment
-from alance.dataset.projection import Projection, bare_rows
+from alance.dataset.projection import Projection
 from alance.dataset.stream import INLINE_BYTES
 from alance.encodings.assemble import joining
 from alance.encodings.rows import RowRanges
@@ -53,7 +53,7 @@ async def take_positions(
             addresses = reader.addresses(rows) if projection.needs_addresses else None
             batches.append(projection.finish(decode(), rows.num_rows, addresses))
         if not projection.schema.names:
-            return bare_rows(len(order), projection.schema)
+            return pa.Table.from_batches([projection.bare(len(order))])
         table = pa.Table.from_batches(batches, schema=projection.schema)
         if len(order) == len(distinct) and bool((np.diff(order) > 0).all()):
             return table
