@@ -174,7 +174,8 @@ def test_levels_and_values_say_it_all(kind: pa.DataType, data: st.DataObject) ->
     array = data.draw(arrays(kind, data.draw(lengths(100))))
     for path in leaf_paths(kind):
         found = shred(array, path.steps)
-        rows = PageRows(found.num_rows, found.layers, found.levels, found.values)
+        values = found.values if found.has_values else NullBlock(found.values.num_values)
+        rows = PageRows(found.num_rows, found.layers, found.levels, values)
         again = leaf_to_arrow(rows, path.chain)
         again.validate(full=True)
         pruned = prune(array, path.steps)
