@@ -71,10 +71,6 @@ class Handle:
             check_count("version", version, least=1)
         return await read_manifest(self.places.client, self.places.root, version)
 
-    def on(self, session: Session) -> Handle:
-        """Return the same place, seen through another session."""
-        return Handle(self.uri, self.storage_options, session, self.places.on(session))
-
     def at(self, manifest: Manifest) -> Dataset:
         """Return the dataset at a version, its base paths resolved."""
         bases = {}
@@ -309,15 +305,12 @@ class Dataset:
         used (and blocks) anywhere, also on the thread of an event loop. Parameters are those of
         `scan`.
         """
-        schema = self._project(columns, filter=filter).schema
-
-        def open_scan() -> Scan:
-            dataset = Dataset(self._handle.on(self.session.sibling()), self._manifest)
-            return dataset.scan(
-                columns, filter=filter, limit=limit, offset=offset, batch_size=batch_size
-            )
-
-        return pa.RecordBatchReader.from_batches(schema, iterate_in_thread(open_scan))
+        planned = self.scan(
+            columns, filter=filter, limit=limit, offset=offset, batch_size=batch_size
+        )
+        session = self.session.sibling()
+        batches = iterate_in_thread(lambda: planned.on(session))
+        return pa.RecordBatchReader.from_batches(planned.schema, batches)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """All rows over the Arrow C stream interface; see `to_reader`."""

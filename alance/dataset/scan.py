@@ -12,6 +12,7 @@ import pyarrow as pa
 from alance.dataset.fragment import Places
 from alance.dataset.stream import BatchStream, ScanOptions
 from alance.receipts import one_call
+from alance.session import Session
 
 __all__ = ["Scan"]
 
@@ -27,6 +28,10 @@ class Scan:
         self._places = places
         self._options = options
         self._entered: list[tuple[asyncio.Task[object] | None, BatchStream]] = []
+
+    def on(self, session: Session) -> Scan:
+        """Return the same scan through another session, for another event loop."""
+        return Scan(self._places.on(session), self._options)
 
     @property
     def schema(self) -> pa.Schema:
