@@ -166,7 +166,7 @@ def _full_zip(shredded: Shredded) -> EncodedPage:
     """Build a full-zip page."""
     levels, shape = shredded.levels, Shape.of(shredded.layers)
     bits_rep = 0 if levels.rep is None else int(levels.rep.max()).bit_length()
-    bits_def = 0 if levels.def_ is None else int(levels.def_.max()).bit_length()
+    bits_def = 0 if levels.def_ is None else max(int(levels.def_.max()).bit_length(), 1)
     values = shredded.values
     per_value: int | None = None
     per_offset: int | None = None

@@ -32,7 +32,10 @@ __all__ = ["Shredded", "leaf_bytes", "prune", "shred"]
 
 @dataclass(frozen=True, slots=True)
 class Shredded:
-    """Rows of one leaf: its layers inner-most first, levels, and a value for each visible item."""
+    """Rows of one leaf: its layers inner-most first, levels, and a value for each visible item.
+
+    Definition levels may be all zero: structs with lists below always have a null level.
+    """
 
     num_rows: int
     layers: tuple[Layer, ...]

@@ -204,21 +204,18 @@ cdef bytes find_codes(const uint16_t[::1] codes, int num_layers):
     return (<char *>occurs)[: 2 * num_layers + 1]
 
 
-cdef bytes with_hidden_lists(const Walk *walk, bytes occurs):
-    """Give a null level to every list below a struct that is null somewhere.
+cdef bytes with_structs_of_lists(const Walk *walk, bytes occurs):
+    """Give a null level to every struct with a list below, and to the nearest list below it.
 
-    No item takes it, but the reference implementation needs it: to its reader, a list layer without
-    a null level has no entry where the struct around the list is null.
+    The reference implementation writes and needs it: where its reader joins pages of which only
+    some have these levels, it takes items for rows. Whether a later page has nulls is not known.
     """
     cdef int i
-    cdef bint hides = False
+    cdef bint in_struct = False
     marked = bytearray(occurs)
-    for i in range(walk.num_layers):
-        if walk.layers[i].is_list:
-            marked[walk.layers[i].code] |= hides
-            hides = False
-        else:
-            hides |= occurs[walk.layers[i].code]
+    for i in range(walk.first_of_group[0]):
+        marked[walk.layers[i].code] |= in_struct or not walk.layers[i].is_list
+        in_struct = not walk.layers[i].is_list
     return bytes(marked)
 
 
@@ -282,9 +279,9 @@ def shred(kinds):
     with nogil:
         add_rows(&walk)
     occurs = find_codes(def_view, walk.num_layers)
-    if not any(occurs[1:]):
-        def_ = None
+    marked = with_structs_of_lists(&walk, occurs)
+    if any(occurs[1:]):
+        rank_codes(def_view, marked)
     else:
-        occurs = with_hidden_lists(&walk, occurs)
-        rank_codes(def_view, occurs)
-    return np.array(choose_layers(&walk, occurs), np.uint8), rep, def_, positions
+        def_ = np.zeros(walk.num_items, np.uint16) if any(marked[1:]) else None
+    return np.array(choose_layers(&walk, marked), np.uint8), rep, def_, positions

@@ -151,14 +151,14 @@ def _walk(
     return items
 
 
-def _hidden_lists(kinds: Sequence[LayerSource], occurring: set[Cause]) -> set[Cause]:
-    """A null level for every list whose nearest structs outwards are null somewhere."""
-    found, hides = set(), False
+def _structs_of_lists(kinds: Sequence[LayerSource]) -> set[Cause]:
+    """A null level for every struct around a list, and for the list nearest to it."""
+    found: set[Cause] = set()
     for k, (is_list, *_) in enumerate(kinds):
-        null = (len(kinds) - 1 - k, 1)
-        if is_list and hides:
-            found.add(null)
-        hides = not is_list and (hides or null in occurring)
+        in_struct = k > 0 and not kinds[k - 1][0]
+        has_list = any(kind[0] for kind in kinds[k:])
+        if has_list and (in_struct or not is_list):
+            found.add((len(kinds) - 1 - k, 1))
     return found
 
 
@@ -168,7 +168,7 @@ def shred(
     max_rep = sum(kind[0] for kind in kinds)
     items = [item for row in range(kinds[0][1]) for item in _walk(kinds, 0, row, max_rep, max_rep)]
     occurring = {cause for _, cause, _ in items if cause != (-1, 0)}
-    causes = sorted(occurring | _hidden_lists(kinds, occurring))
+    causes = sorted(occurring | _structs_of_lists(kinds))
     numbers = []
     for layer, (is_list, *_) in enumerate(reversed(kinds)):
         null, empty = (layer, 1) in causes, (layer, 2) in causes
@@ -176,7 +176,7 @@ def shred(
         numbers.append(of_list if is_list else 3 if null else 1)
     level = {(-1, 0): 0, **{cause: i + 1 for i, cause in enumerate(causes)}}
     rep = np.array([item[0] for item in items], np.uint16) if max_rep else None
-    def_ = np.array([level[item[1]] for item in items], np.uint16) if occurring else None
+    def_ = np.array([level[item[1]] for item in items], np.uint16) if causes else None
     slots = [item[2] for item in items if item[2] >= 0]
     positions = None if slots == list(range(len(slots))) else np.array(slots, np.int64)
     return np.array(numbers, np.uint8), rep, def_, positions

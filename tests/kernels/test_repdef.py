@@ -338,8 +338,8 @@ def test_shred_takes_no_level_for_what_cannot_be_seen(impl: Any) -> None:
     assert def_ is None
 
 
-def test_shred_gives_lists_below_null_structs_a_null_level(impl: Any) -> None:
-    """The reference implementation cannot read them without; no item takes the level."""
+def test_shred_gives_structs_of_lists_a_null_level(impl: Any) -> None:
+    """And the lists too: the reference implementation cannot join pages otherwise."""
     kinds = [
         (False, 2, None, u8(0b01)),
         (False, 2, None, None),
@@ -349,9 +349,14 @@ def test_shred_gives_lists_below_null_structs_a_null_level(impl: Any) -> None:
         (False, 1, None, None),
     ]
     layers, rep, def_, _ = impl.shred(kinds)
-    same(layers, u8(1, 5, 1, 4, 1, 3))
+    same(layers, u8(1, 6, 3, 4, 3, 3))
     same(rep, u16(2, 1, 2))
-    same(def_, u16(0, 1, 3))
+    same(def_, u16(0, 2, 6))
+    plain = [(False, 1, None, None), (True, 1, i64(0, 2), None), (False, 2, None, None)]
+    layers, rep, def_, _ = impl.shred(plain)
+    same(layers, u8(1, 4, 3))
+    same(rep, u16(1, 0))
+    same(def_, u16(0, 0))
 
 
 def test_hidden_slots_are_valid_without_a_null_level(impl: Any) -> None:
