@@ -122,8 +122,13 @@ def _looked_up(
 ) -> tuple[pa.Array, Positions, npt.NDArray[np.bool_]]:
     """Items of a dictionary array, which of them are meant, and which values are not null."""
     valid = _valid(array.indices)[positions]
-    codes = np.frombuffer(array.indices.buffers()[1], array.indices.type.to_pandas_dtype())
-    chosen = codes[array.indices.offset + positions[valid]].astype(np.int64)
+    if not valid.any():
+        return array.dictionary, np.empty(0, np.int64), valid
+    indices = array.indices
+    codes = np.frombuffer(
+        indices.buffers()[1], indices.type.to_pandas_dtype(), indices.offset + len(indices)
+    )
+    chosen = codes[indices.offset + positions[valid]].astype(np.int64)
     item_valid = _valid(array.dictionary)[chosen]
     valid[valid] = item_valid
     return array.dictionary, chosen[item_valid], valid
@@ -158,7 +163,8 @@ def _values(
         yield path, data[expand_ranges(starts, starts + width)]
     else:
         _, places, data = array.buffers()
-        offsets = np.frombuffer(places, f"<i{variable_bits(kind) // 8}").astype(np.int64)
+        dtype = f"<i{variable_bits(kind) // 8}"
+        offsets = np.frombuffer(places, dtype, array.offset + len(array) + 1).astype(np.int64)
         starts, stops = offsets[array.offset + positions], offsets[array.offset + positions + 1]
         yield f"{path} lengths", stops - starts
         text = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)

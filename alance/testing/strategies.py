@@ -52,7 +52,8 @@ def fixed_types() -> st.SearchStrategy[pa.DataType]:
     )
 
 
-def leaf_types() -> st.SearchStrategy[pa.DataType]:
+@st.composite
+def leaf_types(draw: st.DrawFn) -> pa.DataType:
     """Types that take one column: scalars, dictionaries, fixed-size lists, the null type."""
     lists = st.builds(pa.list_, fixed_types(), st.integers(1, 12))
     lists_of_lists = st.builds(pa.list_, lists, st.integers(1, 12))
@@ -61,14 +62,8 @@ def leaf_types() -> st.SearchStrategy[pa.DataType]:
         st.sampled_from((pa.int8(), pa.uint16(), pa.int32(), pa.int64())),
         st.sampled_from((*TEXT, pa.int64(), pa.float32())),
     )
-    return st.one_of(
-        fixed_types(),
-        st.sampled_from(TEXT),
-        lists,
-        lists_of_lists,
-        dictionaries,
-        st.just(pa.null()),
-    )
+    kinds = (fixed_types(), st.sampled_from(TEXT), lists, lists_of_lists, dictionaries)
+    return draw(st.one_of(*kinds, st.just(pa.null())))
 
 
 def data_types(max_leaves: int = 4) -> st.SearchStrategy[pa.DataType]:
