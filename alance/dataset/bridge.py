@@ -36,10 +36,6 @@ def iterate_in_thread(open_scan: Callable[[], Scan]) -> Iterator[pa.RecordBatch]
     async def read() -> pa.RecordBatch | None:
         return await anext(batches, None)
 
-    try:
+    with loop.closing(batches):
         while (batch := loop.call(read)) is not None:
             yield batch
-    finally:
-        # Elsewhere (a forked child, the end of the process) nothing is left to be stopped.
-        if loop.can_be_called:
-            loop.call(batches.aclose)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
 
 import anyio
 from anyio.from_thread import BlockingPortal
@@ -16,12 +17,21 @@ __all__ = ["BackgroundLoop", "LoopThread", "background"]
 T = TypeVar("T")
 
 
+class Closable(Protocol):
+    """What works in the background until it is closed."""
+
+    async def aclose(self) -> None:
+        """End the work; safe to call twice."""
+        ...
+
+
 class LoopThread:
     """A running event loop. Nothing of it outlives a fork, as threads are not copied."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
         self._is_closed = False
+        self._streams: set[Closable] = set()
         ready: Future[BlockingPortal] = Future()
         # A daemon, or the interpreter would wait for its end before anybody could ask for it.
         self._thread = threading.Thread(
@@ -58,9 +68,25 @@ class LoopThread:
                 ended.wait()
             raise
 
+    @contextmanager
+    def closing(self, stream: Closable) -> Generator[None, None, None]:
+        """Close a stream of this loop at the end of the block, or before the loop ends.
+
+        Nothing is done elsewhere, as in a forked child, where nothing is left to be closed.
+        """
+        self._streams.add(stream)
+        try:
+            yield
+        finally:
+            self._streams.discard(stream)
+            if self.can_be_called:
+                self.call(stream.aclose)
+
     def close(self) -> None:
         """Cancel what is running and wait until it has ended."""
         if self.can_be_called:
+            for stream in tuple(self._streams):
+                self.call(stream.aclose)
             self._is_closed = True
             self._portal.start_task_soon(self._portal.stop, True)
             self._thread.join()
@@ -95,4 +121,4 @@ async def _serve(ready: Future[BlockingPortal]) -> None:
 
 
 background = BackgroundLoop()
-"""The one of this process; a process has one main thread, and one loop beside it is enough."""
+"""The one of this process, as a loop in a thread is; code that awaits does not need it."""
