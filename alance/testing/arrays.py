@@ -16,11 +16,14 @@ import pyarrow as pa
 __all__ = ["Content", "random_array", "random_table"]
 
 Text = Literal["words", "few", "long", "skewed"]
+Repeats = Literal["none", "few", "runs", "same"]
 
 SYLLABLES = ("ka", "lo", "mi", "nü", "pre", "tion", "Š", "zz", " ", "7", "€", "-a-")
 DAY_MS = 86_400_000
 DAY = {"s": 86_400, "ms": DAY_MS, "us": DAY_MS * 1000, "ns": DAY_MS * 1_000_000}
 DICTIONARY_ITEMS = 7
+FEW_ITEMS = 5
+RUN_LENGTH = 40
 LONG_BYTES = 2_000
 LONG_BYTES_TOTAL = 400_000
 SKEWED_BYTES = 40_000
@@ -39,6 +42,9 @@ class Content:
     many; or short ones and one of 40,000 bytes."""
     narrow: bool = False
     """Whether integers lie near 0, so that they can be bitpacked."""
+    repeats: Repeats = "none"
+    """How leaves repeat, whatever their type: at random from five values, in runs of about 40, or
+    one value throughout."""
 
 
 def random_table(
@@ -63,7 +69,7 @@ def random_array(
     Parameters
     ----------
     kind
-        Any type that Lance 2.1 stores, or a string or binary view.
+        Any type that Lance 2.2 stores, or a string or binary view.
     length
         Number of values.
     rng
@@ -74,22 +80,49 @@ def random_array(
     content = content or Content()
     if pa.types.is_null(kind):
         return pa.nulls(length)
+    if isinstance(kind, pa.BaseExtensionType):
+        storage = random_array(kind.storage_type, length, rng, content)
+        return pa.ExtensionArray.from_storage(kind, storage)
+    if content.repeats != "none" and _is_leaf(kind):
+        return _repeated(kind, length, rng, content)
     bitmap = _bitmap(length, rng, content.nulls)
     if pa.types.is_struct(kind):
-        members = [
-            random_array(kind.field(i).type, length, rng, content) for i in range(kind.num_fields)
-        ]
+        members = [_child(kind.field(i), length, rng, content) for i in range(kind.num_fields)]
         return pa.Array.from_buffers(kind, length, [bitmap], children=members)
     if pa.types.is_fixed_size_list(kind):
-        items = random_array(kind.value_type, length * kind.list_size, rng, content)
+        items = _child(kind.value_field, length * kind.list_size, rng, content)
         return pa.Array.from_buffers(kind, length, [bitmap], children=[items])
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind):
         return _list(kind, length, rng, content, bitmap)
     if pa.types.is_dictionary(kind):
         return _dictionary(kind, length, rng, content, bitmap)
     if _is_text(kind):
         return _text(kind, length, rng, content, bitmap)
     return pa.Array.from_buffers(kind, length, [bitmap, _fixed(kind, length, rng, content)])
+
+
+def _child(field: pa.Field, length: int, rng: np.random.Generator, content: Content) -> pa.Array:
+    """Members, items or entries; without nulls where the field allows none."""
+    wanted = content if field.nullable else replace(content, nulls=0.0)
+    return random_array(field.type, length, rng, wanted)
+
+
+def _is_leaf(kind: pa.DataType) -> bool:
+    if pa.types.is_fixed_size_list(kind):
+        return _is_leaf(kind.value_type)
+    return not pa.types.is_nested(kind)
+
+
+def _repeated(
+    kind: pa.DataType, length: int, rng: np.random.Generator, content: Content
+) -> pa.Array:
+    """Values drawn from fewer; only whole values are null."""
+    num_items = {"few": FEW_ITEMS, "runs": length // RUN_LENGTH + 1}.get(content.repeats, 1)
+    items = random_array(kind, num_items, rng, replace(content, nulls=0.0, repeats="none"))
+    picks = rng.integers(0, num_items, length)
+    if content.repeats == "runs":
+        picks.sort()
+    return items.take(pa.array(picks, mask=rng.random(length) < content.nulls))
 
 
 def _bitmap(length: int, rng: np.random.Generator, nulls: float) -> pa.Buffer | None:
@@ -109,7 +142,14 @@ def _list(
     lengths[rng.random(length) < 0.2] = 0
     dtype = np.int64 if pa.types.is_large_list(kind) else np.int32
     offsets = np.concatenate(([2], 2 + np.cumsum(lengths))).astype(dtype)
-    items = random_array(kind.value_type, int(offsets[-1]) + 3, rng, content)
+    num_items = int(offsets[-1]) + 3
+    if pa.types.is_map(kind):
+        entries = [
+            _child(field, num_items, rng, content) for field in (kind.key_field, kind.item_field)
+        ]
+        items = pa.StructArray.from_arrays(entries, fields=[kind.key_field, kind.item_field])
+    else:
+        items = _child(kind.value_field, num_items, rng, content)
     buffers = [bitmap, pa.py_buffer(offsets)]
     return pa.Array.from_buffers(kind, length, buffers, children=[items])
 

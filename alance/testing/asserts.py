@@ -108,11 +108,16 @@ def _parts(
         starts = (array.offset + positions) * kind.list_size
         items = expand_ranges(starts, starts + kind.list_size)
         yield from _parts(array.values, items, f"{path}[]")
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind):
         offsets = np.asarray(array.offsets).astype(np.int64)
         starts, stops = offsets[positions], offsets[positions + 1]
         yield f"{path} lengths", stops - starts
-        yield from _parts(array.values, expand_ranges(starts, stops), f"{path}[]")
+        items = expand_ranges(starts, stops)
+        if pa.types.is_map(kind):
+            yield from _parts(array.keys, items, f"{path} keys")
+            yield from _parts(array.items, items, f"{path} items")
+        else:
+            yield from _parts(array.values, items, f"{path}[]")
     elif not pa.types.is_null(kind):
         yield from _values(array, positions, path)
 
