@@ -123,6 +123,7 @@ async def find_target(
             f"data_storage_version {version.value} cannot be written by this library; use '2.1'"
         )
     stored.check_storable(version)
+    stored.check_options()
     _refuse_apart(stored)
     kept: Mode = "create" if base is None else "append" if mode == "append" else "overwrite"
     return Target(session, client, root, kept, base, stored, version, is_recent)

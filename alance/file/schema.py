@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from alance.encodings.options import ColumnOptions, column_options, parse_options
 from alance.errors import (
     InvalidInputError,
     SchemaMismatchError,
@@ -59,6 +60,13 @@ class Leaf:
     def node(self) -> Node:
         """The leaf itself."""
         return self.nodes[-1]
+
+    @property
+    def options(self) -> ColumnOptions:
+        """What metadata asks of the writer of this column."""
+        names = [".".join(self.path[: depth + 1]) for depth in range(len(self.nodes))]
+        metadata = [node.field.metadata for node in self.nodes]
+        return column_options(list(zip(names, metadata, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +171,20 @@ class Schema:
                     f"column {entry.name!r} of type {entry.logical_type!r} cannot be stored in "
                     f"file version {version.value}; write with data_storage_version='2.2'"
                 )
+
+    def check_options(self) -> None:
+        """Refuse `lance-encoding` metadata that asks for what does not exist.
+
+        Raises
+        ------
+        InvalidInputError
+            Names the field and the key.
+        """
+        names: dict[int, str] = {}
+        for entry in self.fields:
+            above = names.get(entry.parent_id)
+            names[entry.id] = entry.name if above is None else f"{above}.{entry.name}"
+            parse_options(entry.metadata, names[entry.id])
 
     def project(self, columns: Sequence[str]) -> Schema:
         """Schema of some columns, ids kept.

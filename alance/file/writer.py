@@ -111,6 +111,7 @@ class FileWriter:
             raise InvalidInputError(
                 f"data_storage_version {version.value} cannot be written; use '2.1'"
             )
+        schema.check_options()
         self.path = path
         self._store = store
         self._schema = schema
