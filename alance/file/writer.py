@@ -265,14 +265,24 @@ def _gather(column: _Column, batch: pa.RecordBatch) -> list[pa.Array]:
     num_bytes = leaf_bytes(rows, column.path)
     full = _cut(column) if column.pending_bytes + num_bytes > PAGE_BYTES else []
     if num_bytes < PAGE_BYTES:
-        # A copy: a batch that came over IPC keeps all its columns alive while one is held.
-        column.pending.append(pa.concat_arrays([rows, rows.slice(0, 0)]))
+        column.pending.append(_copied(rows))
         column.pending_bytes += num_bytes
         return full
     num_pages = -(-num_bytes // PAGE_BYTES)
     per_page = -(-len(rows) // num_pages)
     full.extend(rows.slice(start, per_page) for start in range(0, len(rows), per_page))
     return full
+
+
+def _copied(rows: pa.Array) -> pa.Array:
+    """Rows on their own: a batch that came over IPC keeps all its columns alive while one is held.
+
+    Dictionaries that hold NaN are not equal to themselves, and with nulls Arrow cannot join them.
+    """
+    try:
+        return pa.concat_arrays([rows, rows.slice(0, 0)])
+    except pa.ArrowInvalid:
+        return rows
 
 
 def _cut(column: _Column) -> list[pa.Array]:

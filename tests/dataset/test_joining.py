@@ -49,3 +49,12 @@ async def test_dictionaries_that_hold_nulls() -> None:
     assert_same_table(await ours.to_table(), table)
     rows = [5, 0, 2, 3, 4, 3]
     assert_same_table(await ours.take(rows), table, rows)
+
+
+async def test_dictionaries_that_differ_from_themselves() -> None:
+    """NaN is not equal to NaN, so Arrow takes two uses of one dictionary for two dictionaries."""
+    codes = pa.array([0, 1, 2, 0])
+    column = pa.DictionaryArray.from_arrays(codes, pa.array([1.5, float("nan"), None]))
+    table = pa.table({"c": column})
+    ours = await alance.write_dataset(table, "memory://d", session=alance.Session())
+    assert_same_table(await ours.to_table(), table)
