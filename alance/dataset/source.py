@@ -39,6 +39,8 @@ def open_source(data: Data, schema: pa.Schema | None, session: Session) -> Batch
     SchemaMismatchError
         `schema` is given and the data has another.
     """
+    if schema is not None and not isinstance(schema, pa.Schema):
+        raise InvalidInputError(f"schema must be a pyarrow Schema, not {type(schema).__name__}")
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if isinstance(data, pa.Table):

@@ -146,8 +146,19 @@ class ObstoreStore:
     ) -> Sequence[ObjectInfo]:
         """Objects below a folder, sorted by path where `lists_in_order`; at most `limit`.
 
-        A local listing is read whole and sorted here, whatever the limit.
+        A local listing is read whole and sorted here, whatever the limit. Below a file there are
+        none, as in a bucket.
         """
+        try:
+            return await self._list(prefix, start_after, limit)
+        except ObjectNotFoundError:
+            if not isinstance(self._store, LocalStore):
+                raise  # the bucket is missing
+            return ()
+
+    async def _list(
+        self, prefix: str, start_after: str | None, limit: int | None
+    ) -> Sequence[ObjectInfo]:
         local = isinstance(self._store, LocalStore)
         wanted = sys.maxsize if limit is None or local else limit
         found: list[ObjectInfo] = []
