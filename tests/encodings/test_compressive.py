@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from alance.encodings.blocks import (
     VariableWidthBlock,
 )
 from alance.encodings.compressive import default_registry
+from alance.encodings.compressive.byte_stream_split import encode_split
 from alance.encodings.compressive.fixed_size_list import (
     describe,
     encode_fixed_size_list,
@@ -25,17 +26,33 @@ from alance.encodings.compressive.fixed_size_list import (
 )
 from alance.encodings.compressive.flat import encode_flat
 from alance.encodings.compressive.fsst import encode_fsst, train_fsst
+from alance.encodings.compressive.general import (
+    Codec,
+    compress_block,
+    compress_chunks,
+    compress_values,
+)
 from alance.encodings.compressive.inline_bitpacking import encode_inline
 from alance.encodings.compressive.out_of_line_bitpacking import encode_blocks
+from alance.encodings.compressive.rle import (
+    encode_rle,
+    encode_rle_blocks,
+    rle_blocks_bytes,
+    rle_bytes,
+    rle_bytes_min,
+)
 from alance.encodings.compressive.variable import encode_variable, encode_variable_block
 from alance.encodings.registry import EncodedChunks
 from alance.encodings.spec import (
+    ByteStreamSplit,
     Constant,
     FixedSizeList,
     Flat,
     Fsst,
+    General,
     InlineBitpacking,
     OutOfLineBitpacking,
+    Rle,
     Spec,
     Variable,
 )
@@ -138,6 +155,119 @@ def test_out_of_line_bitpacking(counts: list[int], width: int) -> None:
     found = REGISTRY.decode_blocks(spec, chunks)
     assert isinstance(found, FixedWidthBlock)
     assert found.data.view("<u2").tolist() == values.tolist()
+
+
+@pytest.mark.parametrize("dtype", ["<u4", "<u8"])
+@pytest.mark.parametrize("count", [1, 512, 1025, 3000])
+def test_byte_stream_split(dtype: str, count: int) -> None:
+    values = RNG.integers(0, 1 << 32, count).astype(dtype)
+    encoded = encode_split(fixed(values))
+    assert (encoded.num_values[:-1] * values.itemsize == 4096).all()
+    found = REGISTRY.decode_chunks(encoded.spec, as_chunks(encoded))
+    assert isinstance(found, FixedWidthBlock)
+    assert found.data.view(dtype).tolist() == values.tolist()
+
+
+@pytest.mark.parametrize(
+    ("spec", "num_values", "error"),
+    [
+        (ByteStreamSplit(Flat(64)), 5, CorruptFileError),
+        (ByteStreamSplit(Flat(16)), 1, CorruptFileError),
+        (ByteStreamSplit(InlineBitpacking(64)), 1, UnsupportedFeatureError),
+    ],
+)
+def test_damaged_byte_stream_split(spec: Spec, num_values: int, error: type[FormatError]) -> None:
+    with pytest.raises(error):
+        REGISTRY.decode_chunks(spec, one_chunk(bytes(32), num_values))
+
+
+@pytest.mark.parametrize("dtype", ["<u1", "<u2", "<u4", "<u8"])
+def test_rle(dtype: str) -> None:
+    runs = RNG.integers(1, 600, 60)
+    values = np.repeat(RNG.integers(0, 100, 60).astype(dtype), runs)
+    encoded = encode_rle(fixed(values))
+    assert rle_bytes(fixed(values)) == encoded.num_bytes
+    assert rle_bytes_min(fixed(values)) <= encoded.num_bytes
+    found = REGISTRY.decode_chunks(encoded.spec, as_chunks(encoded))
+    assert isinstance(found, FixedWidthBlock)
+    assert found.data.view(dtype).tolist() == values.tolist()
+
+
+def test_chunks_of_short_runs_are_short() -> None:
+    """One stretch without runs must not make a chunk that no page can hold."""
+    values = np.concatenate((np.zeros(100_000, "<u8"), np.arange(4096, dtype="<u8")))
+    encoded = encode_rle(fixed(values))
+    sizes = encoded.streams[0].sizes + encoded.streams[1].sizes
+    assert int(sizes.max()) <= 12 * 1024
+    assert (encoded.num_values[:-1] == encoded.num_values[0]).all()
+
+
+@pytest.mark.parametrize("dtype", ["<u2", "<u8"])
+def test_rle_blocks(dtype: str) -> None:
+    values = np.repeat(np.arange(9), [1, 2, 300, 4, 5, 256, 1, 255, 7]).astype(dtype)
+    boundaries = np.array([0, 0, 10, 10, 500, len(values)])
+    bits = values.itemsize * 8
+    spec, stream = encode_rle_blocks(values.view(np.uint8), boundaries, bits)
+    assert stream.num_bytes == rle_blocks_bytes(values.view(np.uint8), boundaries, bits)
+    chunks = Chunks(stream.data, stream.offsets[None], stream.sizes[None], np.diff(boundaries))
+    found = REGISTRY.decode_blocks(spec, chunks)
+    assert isinstance(found, FixedWidthBlock)
+    assert found.data.view(dtype).tolist() == values.tolist()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        bytes(7),
+        (2).to_bytes(8, "little") + bytes(2),
+        (4).to_bytes(8, "little") + bytes(5),
+        (2).to_bytes(8, "little") + b"\1\1\4",
+        ((1 << 64) - 1).to_bytes(8, "little") + b"\1\1\5",
+    ],
+)
+def test_damaged_rle_blocks(data: bytes) -> None:
+    with pytest.raises(CorruptFileError):
+        REGISTRY.decode_blocks(Rle(Flat(16), Flat(8)), one_chunk(data, 5))
+    with pytest.raises(CorruptFileError):
+        REGISTRY.decode_blocks(Rle(Flat(16), Flat(8)), one_chunk(data, 1 << 60))
+
+
+CODECS = [
+    Codec("lz4"),
+    Codec("lz4", 9),
+    Codec("zstd"),
+    Codec("zstd", 1),
+    Codec("zstd", 19),
+]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("encode", [encode_flat, encode_split, encode_inline, encode_rle])
+def test_general_around_every_encoding_of_fixed_width(
+    codec: Codec, encode: Callable[[FixedWidthBlock], EncodedChunks]
+) -> None:
+    values = np.repeat(RNG.integers(0, 9, 1000), RNG.integers(1, 9, 1000))
+    plain = encode(fixed(values))
+    encoded = compress_chunks(codec, plain)
+    assert encoded.spec == General(codec.scheme, codec.level, plain.spec)
+    found = REGISTRY.decode_chunks(encoded.spec, as_chunks(encoded))
+    assert isinstance(found, FixedWidthBlock)
+    assert found.data.view("<i8").tolist() == values.tolist()
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_general_around_variable_width(codec: Codec) -> None:
+    values = [b"", b"a" * 300, b"", b"abc" * 50, b"x"]
+    encoded = compress_chunks(codec, encode_variable(variable(values)))
+    assert values_of(REGISTRY.decode_chunks(encoded.spec, as_chunks(encoded))) == values
+    spec = codec.describe(Variable(Flat(32)))
+    coded = compress_values(codec, variable(values))
+    assert min(map(len, values_of(coded))) > 0, "an empty value has a frame too"
+    assert values_of(REGISTRY.decode_values(spec, coded)) == values
+    block = compress_block(codec, encode_variable_block(variable(values, 64)))
+    spec = codec.describe(Variable(Flat(64)))
+    assert values_of(REGISTRY.decode_blocks(spec, one_chunk(block.tobytes(), 5))) == values
 
 
 VALUES = st.lists(st.binary(max_size=60), min_size=1, max_size=300)

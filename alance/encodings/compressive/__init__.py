@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from alance.encodings.compressive.byte_stream_split import ByteStreamSplitEncoding
 from alance.encodings.compressive.constant import ConstantEncoding
 from alance.encodings.compressive.fixed_size_list import FixedSizeListEncoding
 from alance.encodings.compressive.flat import FlatEncoding
@@ -19,6 +20,7 @@ __all__ = ["default_registry"]
 def default_registry() -> EncodingRegistry:
     """Return a registry of all encodings of this library."""
     return EncodingRegistry.of((
+        ByteStreamSplitEncoding(),
         ConstantEncoding(),
         FixedSizeListEncoding(),
         FlatEncoding(),

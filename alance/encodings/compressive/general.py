@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import lz4.block
 import numpy as np
+import numpy.typing as npt
 import zstandard
 
 from alance.encodings.blocks import Bytes, Chunks, DataBlock, VariableWidthBlock, as_bytes
-from alance.encodings.registry import Compressive, EncodingRegistry
-from alance.encodings.spec import General
+from alance.encodings.registry import Compressive, EncodedChunks, EncodingRegistry, Stream
+from alance.encodings.spec import General, Spec
 from alance.errors import CorruptFileError, UnsupportedFeatureError
 
-__all__ = ["GeneralEncoding"]
+__all__ = ["Codec", "GeneralEncoding", "compress_block", "compress_chunks", "compress_values"]
 
 BYTES_MAX = 1 << 31
 RATIO_MAX = 1 << 16
 """More than this no codec reaches; a forged size must not take memory."""
+LZ4_HIGH_LEVEL_MIN = 3
+"""Below it LZ4 has one way to compress, the fast one."""
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
@@ -115,3 +119,61 @@ def _checked(size: int, compressed: int) -> int:
     if size > min(BYTES_MAX, compressed * RATIO_MAX):
         raise ValueError(f"{compressed} bytes cannot become {size}")
     return size
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """How to compress: `lz4` or `zstd`, and how hard; None leaves that to the codec."""
+
+    scheme: str
+    level: int | None = None
+
+    def describe(self, inner: Spec) -> General:
+        """Description of something compressed with it."""
+        return General(self.scheme, self.level, inner)
+
+    def open(self) -> Callable[[Bytes], bytes]:
+        """Return what frames one buffer (specification: 2.1, section 11)."""
+        if self.scheme == "zstd":
+            codec = zstandard.ZstdCompressor(level=self.level or 3)
+            return lambda plain: len(plain).to_bytes(8, "little") + codec.compress(plain.data)
+        level = self.level or 0
+        mode = "high_compression" if level >= LZ4_HIGH_LEVEL_MIN else "default"
+
+        def frame(plain: Bytes) -> bytes:
+            block: bytes = lz4.block.compress(
+                plain.data, mode=mode, compression=level, store_size=False
+            )
+            return len(plain).to_bytes(4, "little") + block
+
+        return frame
+
+
+def _join(parts: Iterable[bytes]) -> tuple[Bytes, npt.NDArray[np.int64]]:
+    """Buffers back to back and the size of each."""
+    buffers = list(parts)
+    return as_bytes(b"".join(buffers)), np.array([len(b) for b in buffers], np.int64)
+
+
+def compress_chunks(codec: Codec, chunks: EncodedChunks) -> EncodedChunks:
+    """Compress the first value buffer of every chunk."""
+    first, *rest = chunks.streams
+    frame = codec.open()
+    starts, stops = first.offsets.tolist(), (first.offsets + first.sizes).tolist()
+    data, sizes = _join(frame(first.data[a:b]) for a, b in zip(starts, stops, strict=True))
+    streams = (Stream.contiguous(data, sizes), *rest)
+    return EncodedChunks(codec.describe(chunks.spec), streams, chunks.num_values)
+
+
+def compress_block(codec: Codec, data: Bytes) -> Bytes:
+    """Compress a buffer in block form."""
+    return as_bytes(codec.open()(data))
+
+
+def compress_values(codec: Codec, block: VariableWidthBlock) -> VariableWidthBlock:
+    """Compress every value alone; empty ones too have a frame."""
+    frame = codec.open()
+    data, sizes = _join(frame(block.data[a:b]) for a, b in pairwise(block.offsets.tolist()))
+    offsets = np.zeros_like(block.offsets)
+    np.cumsum(sizes, out=offsets[1:], dtype=offsets.dtype)
+    return VariableWidthBlock(offsets, data)
