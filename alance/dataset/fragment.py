@@ -43,6 +43,9 @@ class Places:
     root: str
     bases: dict[int, tuple[StoreClient, str, bool]]
     """Base id -> client, path, whether it is a dataset root."""
+    opened: FileReader | None = None
+    """The one file there is, where it is read alone: such files may be replaced under their name,
+    so that the session does not keep them."""
 
     def on(self, session: Session) -> Places:
         """Return the same places, reached through another session."""
@@ -167,15 +170,11 @@ class FragmentReader:
             nonlocal num_bytes
             file = self._columns[field_ids[0]].file
             steps, counts = [], []
-            try:
-                for field_id in field_ids:
-                    planned = self._columns[field_id].reader.plan(rows)
-                    steps.extend(planned)
-                    counts.append(len(planned))
-                found, fetched = await run_steps(steps, file, priority=priority)
-            except FormatError as exc:
-                exc.add_note(f"in file {file.path}")
-                raise
+            for field_id in field_ids:
+                planned = self._columns[field_id].reader.plan(rows)
+                steps.extend(planned)
+                counts.append(len(planned))
+            found, fetched = await run_steps(steps, file, priority=priority)
             num_bytes += fetched
             done = iter(found)
             for field_id, count in zip(field_ids, counts, strict=True):
@@ -236,9 +235,9 @@ async def open_fragment(
     loads: list[Callable[[], Coroutine[Any, Any, None]]] = []
 
     async def load_file(file: DataFile, slots: Sequence[tuple[int, int]]) -> None:
-        reader = await _open_file(places, file)
-        for field_id, index in slots:
-            column = await reader.column(index)
+        reader = await _open_file(places, file, len(slots))
+        found = await reader.columns([index for _, index in slots])
+        for (field_id, index), column in zip(slots, found, strict=True):
             if column.num_rows != fragment.physical_rows:
                 raise CorruptFileError(
                     f"column {index} of {reader.path} has {column.num_rows} rows; fragment "
@@ -266,14 +265,18 @@ async def open_fragment(
     return FragmentReader(fragment, columns, deleted[0] if deleted else None)
 
 
-async def _open_file(places: Places, file: DataFile) -> FileReader:
+async def _open_file(places: Places, file: DataFile, num_wanted: int) -> FileReader:
+    if places.opened is not None:
+        return places.opened
     client, path = places.data_file(file)
     files = places.session.files
     key = (client.store, path, file.file_size_bytes)
     reader = files.get(key)
     if reader is None:
         size = file.file_size_bytes or None
-        opened = await FileReader.open(client, path, size, places.session.registry)
+        opened = await FileReader.open(
+            client, path, size, places.session.registry, num_wanted=num_wanted
+        )
         reader = files.put(key, opened)
     return reader
 

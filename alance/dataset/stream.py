@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import math
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field, replace
 
 import anyio
 import anyio.abc
@@ -42,6 +42,8 @@ class ScanOptions:
     offset: int = 0
     batch_size: int | None = None
     ordered: bool = True
+    find_fragments: Callable[[], Awaitable[tuple[Fragment, ...]]] | None = None
+    """Asked when reading begins, where `fragments` are not known before."""
 
     def slices(self) -> list[Slice]:
         """Rows to read: limit and offset are applied here where no filter stands before them."""
@@ -175,6 +177,9 @@ class _Run:
         """Run to the end, to the limit, or until cancelled."""
         queue, slots = anyio.create_memory_object_stream[_Slot](math.inf)
         try:
+            if self._options.find_fragments is not None:
+                fragments = await self._options.find_fragments()
+                self._options = replace(self._options, fragments=fragments)
             with first_error():
                 async with slots, queue, anyio.create_task_group() as tg:
                     tg.start_soon(self._read_ahead, queue)

@@ -25,11 +25,16 @@ Positions = npt.NDArray[np.int64]
 
 
 async def take_positions(
-    places: Places, fragments: tuple[Fragment, ...], indices: Iterable[int], projection: Projection
+    places: Places,
+    fragments: tuple[Fragment, ...],
+    indices: Iterable[int],
+    projection: Projection,
+    *,
+    what: str = "dataset",
 ) -> pa.Table:
-    """Read rows by position; see `Dataset.take`."""
+    """Read rows by position; see `Dataset.take`. Errors say `what` has no such rows."""
     ends = np.cumsum([fragment.num_rows for fragment in fragments], dtype=np.int64)
-    wanted = _positions(indices, int(ends[-1]) if len(ends) else 0)
+    wanted = _positions(indices, int(ends[-1]) if len(ends) else 0, what)
     distinct, order = np.unique(wanted, return_inverse=True)
     homes = np.searchsorted(ends, distinct, side="right")
     parts: dict[int, tuple[FragmentReader, RowRanges, DecodeRows, int]] = {}
@@ -66,7 +71,7 @@ async def take_positions(
     return await places.session.run_in_thread(work)
 
 
-def _positions(indices: Iterable[int], num_rows: int) -> Positions:
+def _positions(indices: Iterable[int], num_rows: int, what: str) -> Positions:
     """Check positions and make them an array."""
     try:
         found = np.asarray(indices if hasattr(indices, "__array__") else list(indices))
@@ -79,7 +84,7 @@ def _positions(indices: Iterable[int], num_rows: int) -> Positions:
     wrong = (found < 0) | (found >= num_rows)
     if bool(wrong.any()):
         rows = f"{num_rows} rows, 0 to {num_rows - 1}" if num_rows else "no rows"
-        raise InvalidInputError(f"index {found[wrong][0]} is out of range: the dataset has {rows}")
+        raise InvalidInputError(f"index {found[wrong][0]} is out of range: the {what} has {rows}")
     return found.astype(np.int64)
 
 

@@ -33,8 +33,10 @@ from alance.table.versions import read_manifest
 from alance.types import FileVersion
 
 __all__ = [
+    "DEFAULT_VERSION",
     "Mode",
     "Target",
+    "check_file_schema",
     "commit_version",
     "find_target",
     "upload_fragments",
@@ -118,18 +120,25 @@ async def find_target(
         stored = Schema.from_arrow(schema)
         default = FileVersion.parse(DEFAULT_VERSION) if base is None else base.file_version
         version = default if asked is None else asked
-    if version is not FileVersion.V2_1:
-        raise InvalidInputError(
-            f"data_storage_version {version.value} cannot be written by this library; use '2.1'"
-        )
-    stored.check_storable(version)
-    stored.check_options()
-    _refuse_apart(stored)
+    check_file_schema(stored, version)
     kept: Mode = "create" if base is None else "append" if mode == "append" else "overwrite"
     return Target(session, client, root, kept, base, stored, version, is_recent)
 
 
-def _refuse_apart(schema: Schema) -> None:
+def check_file_schema(schema: Schema, version: FileVersion) -> None:
+    """Refuse what no data file of this version can hold, before anything is written.
+
+    Raises
+    ------
+    InvalidInputError
+        Names the first such field, or the version.
+    """
+    if version is not FileVersion.V2_1:
+        raise InvalidInputError(
+            f"data_storage_version {version.value} cannot be written by this library; use '2.1'"
+        )
+    schema.check_storable(version)
+    schema.check_options()
     for field in schema.fields:
         if field.is_blob or field.is_packed:
             kind = "blob" if field.is_blob else "packed struct"

@@ -93,19 +93,28 @@ def build_page_layout(layout: Layout) -> bytes:
 
 
 def check_column_encoding(data: bytes) -> None:
-    """Make sure that a column is nothing but its pages.
+    """Make sure that the pages of a column say all that is needed to read it.
+
+    They do since 2.1, also inside a zone index or what 2.0 marks blobs with: those tell how pages
+    may be skipped, and where values of 2.0 pages lie.
 
     Raises
     ------
     CorruptFileError
         The bytes are no message.
     UnsupportedFeatureError
-        The column has a zone index or holds blobs of file version 2.0.
+        The column has an encoding that this library does not know.
     """
     message = _parse_message(pb.ColumnEncoding, _unwrap(data, COLUMN_ENCODING), "column encoding")
-    arm = message.WhichOneof("column_encoding")
-    if arm != "values":
-        raise _unsupported("column encoding", arm)
+    what = "column encoding"
+    while (arm := message.WhichOneof("column_encoding")) != "values":
+        if arm == "zone_index":
+            message = message.zone_index.inner
+        elif arm == "blob":
+            message = message.blob.inner
+        else:
+            raise _unsupported(what, arm)
+        what = f"column encoding inside {arm}"
 
 
 def build_column_encoding() -> bytes:

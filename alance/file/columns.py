@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
+from alance.encodings.blocks import PageRows
 from alance.encodings.layout import open_page
 from alance.encodings.layout.page import PageReader
 from alance.encodings.registry import EncodingRegistry
 from alance.encodings.rows import RowRanges
 from alance.encodings.step import Decode, Fetch, Step
 from alance.encodings.wire import parse_page_layout
-from alance.errors import FormatError
+from alance.errors import CorruptFileError
+from alance.file.located import located
 from alance.file.metadata import PageInfo
 from alance.types import ByteRange, FileVersion
 
 __all__ = ["ColumnReader", "Source", "run_steps"]
 
 ROUNDS_MAX = 8
-"""Fetches that one page may ask for after another; the known layouts need at most two."""
+"""Fetches that one page may ask for after another; the known layouts need at most two,
+and one more where the encoding lies apart."""
 
 
 class ColumnReader:
@@ -34,8 +39,15 @@ class ColumnReader:
         From the column's metadata, in row order.
     registry
         Encodings that pages may use.
-    version
-        Of the file.
+    version, path
+        Of the file; errors name it, the column and the page, whenever they come up.
+    items_per_row
+        How often pages count each row, that of a list of structs of fixed size once for each item.
+
+    Raises
+    ------
+    CorruptFileError
+        A page ends within a row.
     """
 
     def __init__(
@@ -44,13 +56,22 @@ class ColumnReader:
         pages: Sequence[PageInfo],
         registry: EncodingRegistry,
         version: FileVersion,
+        *,
+        path: str,
+        items_per_row: int = 1,
     ) -> None:
         self.index = index
+        self._path = path
         self._pages = tuple(pages)
         self._opened: dict[int, PageReader] = {}
         self._registry = registry
         self._version = version
-        counts = np.array([page.num_rows for page in pages], np.int64)
+        self._items_per_row = items_per_row
+        counts, rest = np.divmod(
+            np.array([page.num_rows for page in pages], np.int64), items_per_row
+        )
+        if rest.any():
+            raise CorruptFileError(f"a page ends within a list of {items_per_row} structs")
         self._row_starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
 
     @property
@@ -84,21 +105,44 @@ class ColumnReader:
             start, stop = int(self._row_starts[number]), int(self._row_starts[number + 1])
             inside = rows.within(start, stop)
             if len(inside.starts):
-                try:
-                    steps.append(self._open(number).plan(inside))
-                except FormatError as exc:
-                    exc.add_note(f"in page {number} of column {self.index}")
-                    raise
+                items = self._items_per_row
+                inside = RowRanges(inside.starts * items, inside.stops * items)
+                steps.append(self._run(number, partial(self._plan, number, inside)))
         return steps
 
-    def _open(self, number: int) -> PageReader:
-        page = self._opened.get(number)
-        if page is None:
-            info = self._pages[number]
-            layout = parse_page_layout(info.layout)
-            page = open_page(layout, info.buffers, info.num_rows, self._registry, self._version)
-            self._opened[number] = page
-        return page
+    def _plan(self, number: int, rows: RowRanges) -> Step:
+        """First step of a page; where its encoding lies apart, to fetch that."""
+        layout = self._pages[number].layout
+        if number in self._opened:
+            return self._opened[number].plan(rows)
+        if isinstance(layout, bytes):
+            return self._open(number, layout).plan(rows)
+        return Fetch((layout,), lambda found: self._open(number, bytes(found[0])).plan(rows))
+
+    def _open(self, number: int, layout: bytes) -> PageReader:
+        info = self._pages[number]
+        page = open_page(
+            parse_page_layout(layout), info.buffers, info.num_rows, self._registry, self._version
+        )
+        return self._opened.setdefault(number, page)
+
+    def _run(self, number: int, make: Callable[[], Step]) -> Step:
+        """Make a step of a page; errors of this and of all that follows from it name the page."""
+        with self._locate(number):
+            step = make()
+        if isinstance(step, Fetch):
+            then = step.then
+            return Fetch(step.ranges, lambda found: self._run(number, partial(then, found)))
+        run = step.run
+
+        def decode() -> PageRows:
+            with self._locate(number):
+                return run()
+
+        return Decode(step.num_rows, decode)
+
+    def _locate(self, number: int) -> AbstractContextManager[None]:
+        return located(self._path, f"in page {number} of column {self.index}")
 
 
 class Source(Protocol):

@@ -10,6 +10,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
 
 from alance.errors import CorruptFileError, UnsupportedFeatureError
 from alance.types import ByteRange, FileVersion
@@ -19,6 +23,7 @@ __all__ = [
     "FOOTER_BYTES",
     "Footer",
     "OffsetTables",
+    "RangeTable",
     "build_footer",
     "build_metadata_section",
     "build_offset_table",
@@ -84,12 +89,58 @@ class Footer:
         return ByteRange(start, start + _ENTRY.size * self.num_global_buffers)
 
 
+class RangeTable(Sequence[ByteRange]):
+    """An offset table as it is stored; entries become values when they are asked for.
+
+    Files may have many thousand columns of which few are read.
+
+    Parameters
+    ----------
+    entries
+        Position and size of each.
+    """
+
+    def __init__(self, entries: npt.NDArray[np.uint64]) -> None:
+        self._entries = entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @overload
+    def __getitem__(self, index: int) -> ByteRange: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[ByteRange, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> ByteRange | tuple[ByteRange, ...]:
+        if isinstance(index, slice):
+            return tuple(self[i] for i in range(*index.indices(len(self))))
+        start, size = self._entries[index].tolist()
+        return ByteRange(start, start + size)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all entries together."""
+        # As floats: sums of hostile sizes would wrap around.
+        return int(self._entries[:, 1].sum(dtype=np.float64))
+
+    def check(self, limit: int, what: str, *, alignment: int = 1) -> None:
+        """Check all entries as `check_range` does one, which makes the error."""
+        starts, sizes = self._entries[:, 0], self._entries[:, 1]
+        fits = (starts <= limit) & (sizes <= limit)
+        fits &= starts <= limit - np.minimum(sizes, limit)
+        fits &= starts % alignment == 0
+        if not fits.all():
+            wrong = int(np.argmin(fits))
+            check_range(self[wrong], limit, f"{what} {wrong}", alignment=alignment)
+
+
 @dataclass(frozen=True, slots=True)
 class OffsetTables:
     """Where things lie in the file, in the order of their numbers."""
 
-    column_metadata: tuple[ByteRange, ...]
-    global_buffers: tuple[ByteRange, ...]
+    column_metadata: RangeTable
+    global_buffers: RangeTable
     """Number 0 is the file descriptor."""
 
 
@@ -179,8 +230,10 @@ def check_range(found: ByteRange, limit: int, what: str, *, alignment: int = 1) 
         )
 
 
-def missing_range(footer: Footer, tail_start: int) -> ByteRange | None:
-    """Bytes right before a tail that is too short for tables and column metadata.
+def missing_range(
+    footer: Footer, tail_start: int, *, num_wanted: int | None = None, request_cost_bytes: int = 0
+) -> ByteRange | None:
+    """Bytes right before a tail that is too short for tables or column metadata.
 
     Parameters
     ----------
@@ -188,17 +241,27 @@ def missing_range(footer: Footer, tail_start: int) -> ByteRange | None:
         Of the file.
     tail_start
         Position in the file of the first byte that was fetched.
+    num_wanted
+        Columns whose metadata will be needed; None for few.
+    request_cost_bytes
+        Bytes that take about as long to read as a request takes to begin.
 
     Returns
     -------
     ByteRange or None
-        What to fetch and put in front of the tail; None when it reaches back far enough. The
-        schema, too, normally lies in this range; the offset tables tell for sure.
+        What to fetch and put in front of the tail; None when nothing should be.
 
     Raises
     ------
     CorruptFileError
         The tables lie so far from the end that no writer can have put them there.
+
+    Notes
+    -----
+    Metadata of all columns is fetched, with what lies before it (normally the schema), where it is
+    small, or where leaving out what is not wanted saves less than asking for the rest in another
+    round costs. Else only the tables are, if they are missing: they say where the metadata of each
+    column lies.
     """
     tables = min(footer.column_table_offset, footer.global_buffer_table_offset)
     start = min(tables, footer.column_metadata_offset)
@@ -209,12 +272,13 @@ def missing_range(footer: Footer, tail_start: int) -> ByteRange | None:
             f"most {METADATA_BYTES_MAX} make sense",
             offset=tables,
         )
-    if start >= tail_start or (start < oldest and tables >= tail_start):
+    if start >= tail_start:
         return None
-    if start < oldest:
-        # Column metadata this large is fetched column by column, as it is asked for.
-        return ByteRange(tables, tail_start)
-    return ByteRange(max(start - SLACK_BYTES, 0), tail_start)
+    share = min((num_wanted or 0) / max(footer.num_columns, 1), 1.0)
+    saved = (min(tables, tail_start) - start) * (1.0 - share)
+    if start >= oldest and saved <= request_cost_bytes:
+        return ByteRange(max(start - SLACK_BYTES, 0), tail_start)
+    return ByteRange(tables, tail_start) if tables < tail_start else None
 
 
 def parse_offset_tables(footer: Footer, tail: memoryview) -> OffsetTables:
@@ -230,12 +294,10 @@ def parse_offset_tables(footer: Footer, tail: memoryview) -> OffsetTables:
     alignment = 1 if footer.version is FileVersion.V2_0 else ALIGNMENT
     columns = _parse_table(tail, start, footer.column_table)
     buffers = _parse_table(tail, start, footer.global_buffer_table)
-    for i, column in enumerate(columns):
-        check_range(column, limit, f"metadata of column {i}")
-    for i, buffer in enumerate(buffers):
-        check_range(buffer, limit, f"global buffer {i}", alignment=alignment)
+    columns.check(limit, "metadata of column")
+    buffers.check(limit, "global buffer", alignment=alignment)
     # Entries that overlap would make little bytes cost much to parse.
-    if sum(column.num_bytes for column in columns) > limit:
+    if columns.num_bytes > limit:
         raise CorruptFileError(f"metadata of {len(columns)} columns is larger than the file")
     if buffers[0].num_bytes > METADATA_BYTES_MAX:
         raise CorruptFileError(
@@ -245,10 +307,10 @@ def parse_offset_tables(footer: Footer, tail: memoryview) -> OffsetTables:
     return OffsetTables(columns, buffers)
 
 
-def _parse_table(tail: memoryview, tail_start: int, table: ByteRange) -> tuple[ByteRange, ...]:
+def _parse_table(tail: memoryview, tail_start: int, table: ByteRange) -> RangeTable:
     assert tail_start <= table.start, "tail does not reach back to the offset tables"
     view = tail[table.start - tail_start : table.stop - tail_start]
-    return tuple(ByteRange(start, start + size) for start, size in _ENTRY.iter_unpack(view))
+    return RangeTable(np.frombuffer(view, "<u8").reshape(-1, 2))
 
 
 def build_footer(footer: Footer) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 from google.protobuf.message import DecodeError, Message
 
@@ -19,6 +19,7 @@ __all__ = [
     "ColumnMetadata",
     "FileDescriptor",
     "PageInfo",
+    "StoredEncoding",
     "build_column_metadata",
     "build_field",
     "build_file_descriptor",
@@ -33,6 +34,11 @@ M = TypeVar("M", bound=Message)
 
 ROWS_MAX = 2**62
 """Rows of a column; keeps sums within signed 64 bits."""
+ENCODING_BYTES_MAX = 1 << 24
+"""Description of an encoding that is stored apart: symbol tables are the largest part of any."""
+
+StoredEncoding: TypeAlias = bytes | ByteRange
+"""A wrapped message, or where in the file it lies: in a global buffer, a column's or a page's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +54,14 @@ class PageInfo:
     buffers
         Positions in the file, in the order that layouts refer to.
     layout
-        Wrapped message that `encodings.wire.parse_page_layout` reads; kept as it is, since a file
-        may have many thousand pages of which few are read.
+        Message that `encodings.wire.parse_page_layout` reads; kept as it is, since a file may have
+        many thousand pages of which few are read.
     """
 
     num_rows: int
     priority: int
     buffers: tuple[ByteRange, ...]
-    layout: bytes
+    layout: StoredEncoding
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +71,14 @@ class ColumnMetadata:
     Parameters
     ----------
     encoding
-        Wrapped message that `encodings.wire.check_column_encoding` reads.
+        Message that `encodings.wire.check_column_encoding` reads.
     pages
         In row order; there may be none.
     buffers
         Buffers of the column as a whole, by position in the file; ordinary columns have none.
     """
 
-    encoding: bytes
+    encoding: StoredEncoding
     pages: tuple[PageInfo, ...]
     buffers: tuple[ByteRange, ...] = ()
 
@@ -117,7 +123,7 @@ def parse_column_metadata(
     CorruptFileError
         No such message; buffers outside the file or not aligned; row counts beyond reason.
     UnsupportedFeatureError
-        An encoding stored elsewhere than beside its page.
+        A page or the column says that it has no encoding.
     """
     message = _parse_message(pb.ColumnMetadata, data, "column metadata")
     alignment = 1 if version is FileVersion.V2_0 else ALIGNMENT
@@ -126,12 +132,12 @@ def parse_column_metadata(
             num_rows=page.length,
             priority=page.priority,
             buffers=_parse_buffers(page.buffer_offsets, page.buffer_sizes, limit, alignment),
-            layout=_parse_encoding(page.encoding, "page"),
+            layout=_parse_encoding(page.encoding, "page", limit),
         )
         for page in message.pages
     )
     column = ColumnMetadata(
-        encoding=_parse_encoding(message.encoding, "column"),
+        encoding=_parse_encoding(message.encoding, "column", limit),
         pages=pages,
         buffers=_parse_buffers(message.buffer_offsets, message.buffer_sizes, limit, 1),
     )
@@ -143,12 +149,12 @@ def parse_column_metadata(
 def build_column_metadata(column: ColumnMetadata) -> bytes:
     """Inverse of `parse_column_metadata`."""
     message = pb.ColumnMetadata()
-    message.encoding.direct.encoding = column.encoding
+    _build_encoding(column.encoding, message.encoding)
     message.buffer_offsets.extend(buffer.start for buffer in column.buffers)
     message.buffer_sizes.extend(buffer.num_bytes for buffer in column.buffers)
     for page in column.pages:
         out = message.pages.add(length=page.num_rows, priority=page.priority)
-        out.encoding.direct.encoding = page.layout
+        _build_encoding(page.layout, out.encoding)
         out.buffer_offsets.extend(buffer.start for buffer in page.buffers)
         out.buffer_sizes.extend(buffer.num_bytes for buffer in page.buffers)
     return message.SerializeToString(deterministic=True)
@@ -170,16 +176,36 @@ def _parse_buffers(
     return buffers
 
 
-def _parse_encoding(message: pb.Encoding, what: str) -> bytes:
-    location = message.WhichOneof("location")
-    if location is None:
-        raise CorruptFileError(f"{what} has no encoding")
-    if location != "direct":
-        raise UnsupportedFeatureError(
-            f"encoding of a {what} is stored as {location!r}; this library reads 'direct' only",
-            feature=f"{location} encoding",
-        )
-    return message.direct.encoding
+def _parse_encoding(message: pb.Encoding, what: str, limit: int) -> StoredEncoding:
+    match message.WhichOneof("location"):
+        case "direct":
+            return message.direct.encoding
+        case "indirect":
+            start, size = message.indirect.buffer_location, message.indirect.buffer_length
+            place = ByteRange(start, start + size)
+            check_range(place, limit, f"encoding of a {what}")
+            if size > ENCODING_BYTES_MAX:
+                raise CorruptFileError(
+                    f"encoding of a {what} has {size} bytes; at most {ENCODING_BYTES_MAX} make "
+                    "sense",
+                    offset=start,
+                )
+            return place
+        case "none":
+            raise UnsupportedFeatureError(
+                f"a {what} says that its encoding is 'none', which no file version gives a meaning",
+                feature="none encoding",
+            )
+        case _:
+            raise CorruptFileError(f"{what} has no encoding")
+
+
+def _build_encoding(encoding: StoredEncoding, message: pb.Encoding) -> None:
+    if isinstance(encoding, bytes):
+        message.direct.encoding = encoding
+        return
+    message.indirect.buffer_location = encoding.start
+    message.indirect.buffer_length = encoding.num_bytes
 
 
 def parse_file_descriptor(data: memoryview | bytes) -> FileDescriptor:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+
+import anyio.lowlevel
 
 from alance.encodings.registry import EncodingRegistry
 from alance.encodings.wire import check_column_encoding
 from alance.errors import (
     CorruptFileError,
     FormatError,
+    InvalidInputError,
     PermissionDeniedError,
     StoreError,
     StoreTimeoutError,
@@ -16,13 +20,20 @@ from alance.errors import (
 )
 from alance.file.columns import ColumnReader
 from alance.file.footer import (
+    METADATA_BYTES_MAX,
     Footer,
     OffsetTables,
     missing_range,
     parse_footer,
     parse_offset_tables,
 )
-from alance.file.metadata import FileDescriptor, parse_column_metadata, parse_file_descriptor
+from alance.file.located import located
+from alance.file.metadata import (
+    ColumnMetadata,
+    FileDescriptor,
+    parse_column_metadata,
+    parse_file_descriptor,
+)
 from alance.io.client import StoreClient
 from alance.types import ByteRange, FileVersion
 
@@ -31,6 +42,8 @@ __all__ = ["FileReader", "tail_bytes"]
 TAIL_BYTES_MIN = 64 * 1024
 TAIL_BYTES_MAX = 1024 * 1024
 TAIL_SHARE = 512
+PARSED_AT_ONCE = 64
+"""Columns whose metadata is parsed before other tasks have their turn."""
 
 
 def tail_bytes(file_size: int) -> int:
@@ -66,10 +79,17 @@ class FileReader:
         self._tables = tables
         self._registry = registry
         self._columns: dict[int, ColumnReader] = {}
+        self._parsed_bytes = 0
 
     @classmethod
     async def open(
-        cls, client: StoreClient, path: str, file_size: int | None, registry: EncodingRegistry
+        cls,
+        client: StoreClient,
+        path: str,
+        file_size: int | None,
+        registry: EncodingRegistry,
+        *,
+        num_wanted: int | None = None,
     ) -> FileReader:
         """Read the tail of a file.
 
@@ -81,6 +101,8 @@ class FileReader:
             Bytes, as the manifest records them; None when unknown.
         registry
             Encodings that its pages may use.
+        num_wanted
+            Columns that will be read; None for few. Others' metadata may be left unread.
 
         Raises
         ------
@@ -92,17 +114,22 @@ class FileReader:
         Notes
         -----
         Requests: 1; one more when metadata does not fit the tail, or the recorded size is wrong.
+        Of many columns few of which are wanted, only the offset tables come with these: `columns`
+        then asks for the rest.
         """
         tail, footer = await _read_footer(client, path, file_size)
         size = footer.file_size
-        try:
-            missing = missing_range(footer, size - len(tail))
+        with located(path):
+            missing = missing_range(
+                footer,
+                size - len(tail),
+                num_wanted=num_wanted,
+                request_cost_bytes=client.request_cost_bytes,
+            )
             if missing is not None:
                 (front,) = await client.get_ranges(path, (missing,))
                 tail = memoryview(b"".join((front, tail)))
             tables = parse_offset_tables(footer, tail)
-        except FormatError as exc:
-            raise _located(exc, path) from exc.__cause__
         if footer.version not in (FileVersion.V2_1, FileVersion.V2_2):
             raise UnsupportedFeatureError(
                 f"file {path} has version {footer.version.value}; this library reads 2.1 and 2.2",
@@ -124,44 +151,123 @@ class FileReader:
     def cached_bytes(self) -> int:
         """Bytes that this reader keeps."""
         opened = sum(column.search_bytes for column in self._columns.values())
-        return len(self._tail) + opened
+        return len(self._tail) + self._parsed_bytes + opened
 
-    async def column(self, index: int) -> ColumnReader:
-        """Reader of a column; a request only when its metadata lies outside the tail.
+    @property
+    def num_global_buffers(self) -> int:
+        """Global buffers of the file; number 0 is the file descriptor."""
+        return self._footer.num_global_buffers
+
+    async def column(self, index: int, items_per_row: int = 1) -> ColumnReader:
+        """Reader of one column; see `columns`."""
+        return (await self.columns((index,), {index: items_per_row}))[0]
+
+    async def columns(
+        self, indices: Sequence[int], items_per_row: Mapping[int, int] | None = None
+    ) -> list[ColumnReader]:
+        """Readers of columns, in the order of `indices`.
+
+        Parameters
+        ----------
+        indices
+            Their places in the file.
+        items_per_row
+            How often pages of a column count each row, where that is not once.
 
         Raises
         ------
         CorruptFileError
             There is no such column, or its metadata is damaged.
+        UnsupportedFeatureError
+            A column is stored in a way that this library does not know.
+
+        Notes
+        -----
+        Requests: one round for metadata that lies outside the tail, one for column encodings that
+        are stored apart. None for columns that were asked for before.
         """
-        column = self._columns.get(index)
-        if column is not None:
-            return column
+        wanted = [index for index in dict.fromkeys(indices) if index not in self._columns]
+        if wanted:
+            metadata = await self._read_metadata(wanted)
+            for (index, found), encoding in zip(
+                metadata, await self._column_encodings(metadata), strict=True
+            ):
+                with self._locate_metadata(index):
+                    check_column_encoding(encoding)
+                    column = ColumnReader(
+                        index,
+                        found.pages,
+                        self._registry,
+                        self.version,
+                        path=self.path,
+                        items_per_row=(items_per_row or {}).get(index, 1),
+                    )
+                self._columns.setdefault(index, column)
+        return [self._columns[index] for index in indices]
+
+    async def _read_metadata(self, wanted: Sequence[int]) -> list[tuple[int, ColumnMetadata]]:
+        """Metadata of columns, each with its index."""
         places = self._tables.column_metadata
-        if not 0 <= index < len(places):
-            raise CorruptFileError(
-                f"file {self.path} has {len(places)} columns; the manifest names column {index}",
-                path=self.path,
-            )
-        (data,) = await self.fetch((places[index],))
-        try:
-            metadata = parse_column_metadata(
-                data, limit=self._footer.file_size, version=self.version
-            )
-            check_column_encoding(metadata.encoding)
-            column = ColumnReader(index, metadata.pages, self._registry, self.version)
-        except FormatError as exc:
-            exc.add_note(f"in the metadata of column {index}")
-            raise _located(exc, self.path) from exc.__cause__
-        return self._columns.setdefault(index, column)
+        for index in wanted:
+            if not 0 <= index < len(places):
+                raise CorruptFileError(
+                    f"file {self.path} has {len(places)} columns; column {index} is none of them",
+                    path=self.path,
+                )
+        ranges = [places[index] for index in wanted]
+        for index, place in zip(wanted, ranges, strict=True):
+            if place.num_bytes > METADATA_BYTES_MAX:
+                raise CorruptFileError(
+                    f"metadata of column {index} has {place.num_bytes} bytes; at most "
+                    f"{METADATA_BYTES_MAX} make sense; in file {self.path}",
+                    path=self.path,
+                )
+        parsed = []
+        for number, data in enumerate(await self.fetch(ranges)):
+            index = wanted[number]
+            with self._locate_metadata(index):
+                metadata = parse_column_metadata(
+                    data, limit=self._footer.file_size, version=self.version
+                )
+            parsed.append((index, metadata))
+            if ranges[number].start < self._tail_start:
+                self._parsed_bytes += len(data)
+            if number % PARSED_AT_ONCE == PARSED_AT_ONCE - 1:
+                await anyio.lowlevel.checkpoint()
+        return parsed
+
+    async def _column_encodings(
+        self, metadata: Sequence[tuple[int, ColumnMetadata]]
+    ) -> list[bytes]:
+        """Encodings of columns, those that are stored apart fetched together."""
+        encodings = [found.encoding for _, found in metadata]
+        apart = [each for each in encodings if isinstance(each, ByteRange)]
+        fetched = iter(await self.fetch(apart) if apart else ())
+        return [each if isinstance(each, bytes) else bytes(next(fetched)) for each in encodings]
+
+    def _locate_metadata(self, index: int) -> AbstractContextManager[None]:
+        return located(self.path, f"in the metadata of column {index}")
 
     async def descriptor(self) -> FileDescriptor:
         """Schema and number of rows as the file itself says them."""
         (data,) = await self.fetch((self._tables.global_buffers[0],))
-        try:
+        with located(self.path, "in the file descriptor"):
             return parse_file_descriptor(data)
-        except FormatError as exc:
-            raise _located(exc, self.path) from exc.__cause__
+
+    async def global_buffer(self, index: int) -> memoryview:
+        """Bytes of a global buffer.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no such buffer.
+        """
+        places = self._tables.global_buffers
+        if not 0 <= index < len(places):
+            raise InvalidInputError(
+                f"file {self.path} has {len(places)} global buffers, from 0; {index} is none"
+            )
+        return (await self.fetch((places[index],)))[0]
 
     def at_hand(self, ranges: Sequence[ByteRange]) -> list[memoryview] | None:
         """Bytes of ranges that the tail has all of, else None."""
@@ -173,7 +279,18 @@ class FileReader:
     async def fetch(
         self, ranges: Sequence[ByteRange], *, priority: int = 0
     ) -> Sequence[memoryview]:
-        """Bytes of the file: from the tail where it has them, the rest in one round."""
+        """Bytes of the file: from the tail where it has them, the rest in one round.
+
+        Raises
+        ------
+        CorruptFileError
+            A range ends after the file: pages may hold places that nothing has checked.
+        """
+        size = self._footer.file_size
+        if any(each.stop > size for each in ranges):
+            raise CorruptFileError(
+                f"file {self.path} has {size} bytes and refers to more", path=self.path
+            )
         found: list[memoryview | None] = [self._from_tail(each) for each in ranges]
         missing = [each for each, data in zip(ranges, found, strict=True) if data is None]
         if not missing:
@@ -212,15 +329,5 @@ async def _read_footer(
                 "that does not use it",
                 path=path,
             ) from exc
-        raise _located(exc, path) from exc.__cause__
-
-
-def _located(error: FormatError, path: str) -> FormatError:
-    """Add the file to an error that does not know it yet."""
-    if isinstance(error, CorruptFileError) and error.path is None:
-        found = CorruptFileError(f"{error}; in file {path}", path=path, offset=error.offset)
-        for note in getattr(error, "__notes__", ()):
-            found.add_note(note)
-        return found
-    error.add_note(f"in file {path}")
-    return error
+        with located(path):
+            raise

@@ -14,12 +14,12 @@ import pytest
 import alance
 from alance.encodings.build import SEARCH_BYTES_MAX
 from alance.encodings.spec import FullZipLayout, Layout, MiniBlockLayout
-from alance.encodings.wire import parse_page_layout
 from alance.file.footer import parse_footer, parse_offset_tables
 from alance.file.metadata import parse_column_metadata
 from alance.file.reader import tail_bytes
 from alance.testing.asserts import assert_same_table
 from alance.types import ByteRange
+from tests.file.tables import layout_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -82,7 +82,7 @@ def pages_of(file: Path) -> tuple[list[list[_Placed]], int]:
         metadata = parse_column_metadata(
             data[place.start : place.stop], limit=len(data), version=footer.version
         )
-        columns.append([_Placed(parse_page_layout(p.layout), p.buffers) for p in metadata.pages])
+        columns.append([_Placed(layout_of(p), p.buffers) for p in metadata.pages])
     return columns, footer.column_metadata_offset
 
 

@@ -310,6 +310,15 @@ class TestRefused:
         with pytest.raises(UnsupportedFeatureError, match=arm or "unknown"):
             check_column_encoding(any_message.SerializeToString())
 
+    def test_column_encodings_around_values(self) -> None:
+        message = pb.ColumnEncoding()
+        message.zone_index.rows_per_zone = 7
+        message.zone_index.inner.blob.inner.values.SetInParent()
+        any_message = AnyMessage(
+            type_url="/lance.encodings.ColumnEncoding", value=message.SerializeToString()
+        )
+        check_column_encoding(any_message.SerializeToString())
+
     @given(layouts, st.data())
     def test_damaged_bytes(self, layout: Layout, data: st.DataObject) -> None:
         stored = bytearray(build_page_layout(layout))

@@ -11,8 +11,11 @@ import pyarrow as pa
 from alance.encodings.assemble import LeafCounts, leaf_to_arrow, zip_leaves
 from alance.encodings.compressive import default_registry
 from alance.encodings.rows import RowRanges
+from alance.encodings.spec import Layout
+from alance.encodings.wire import parse_page_layout
 from alance.errors import CorruptFileError
 from alance.file.columns import run_steps
+from alance.file.metadata import PageInfo
 from alance.file.reader import FileReader
 from alance.file.schema import Schema
 from alance.file.writer import FileWriter, WrittenFile
@@ -25,6 +28,7 @@ from alance.types import FileVersion
 __all__ = [
     "PATH",
     "at_once",
+    "layout_of",
     "make_writer",
     "open_reader",
     "read_column",
@@ -47,6 +51,12 @@ def at_once(work: Callable[[], T]) -> Awaitable[T]:
 
 def make_writer(store: ObjectStore, schema: pa.Schema) -> FileWriter:
     return FileWriter(store, PATH, Schema.from_arrow(schema), FileVersion.V2_1, at_once)
+
+
+def layout_of(page: PageInfo) -> Layout:
+    """Layout of a page that has it at hand, as all written here and by the reference have."""
+    assert isinstance(page.layout, bytes)
+    return parse_page_layout(page.layout)
 
 
 async def write_table(

@@ -69,7 +69,7 @@ WHOLE = pa.concat_arrays(ARRAYS)
 
 def make_column(memory: Memory) -> ColumnReader:
     pages = [memory.add(page) for array in ARRAYS for page in pages_of(array)[0]]
-    return ColumnReader(3, pages, default_registry(), FileVersion.V2_1)
+    return ColumnReader(3, pages, default_registry(), FileVersion.V2_1, path="f")
 
 
 async def read(column: ColumnReader, memory: Memory, rows: RowRanges) -> pa.Array:
@@ -159,18 +159,20 @@ async def test_each_page_is_told_what_it_asked_for() -> None:
 async def test_errors_name_page_and_column() -> None:
     good = PageInfo(10, 0, (), build_page_layout(AllNullLayout((Layer.NULLABLE_ITEM,))))
     bad = PageInfo(10, 10, (), b"\xff")
-    column = ColumnReader(3, [good, bad], default_registry(), FileVersion.V2_1)
+    column = ColumnReader(3, [good, bad], default_registry(), FileVersion.V2_1, path="f")
     assert len(column.plan(RowRanges.one(0, 10))) == 1, "the other page is not looked at"
     with pytest.raises(CorruptFileError) as caught:
         column.plan(RowRanges.one(0, 11))
     assert caught.value.__notes__ == ["in page 1 of column 3"]
+    assert caught.value.path == "f"
+    assert str(caught.value).endswith("in file f")
 
 
 async def test_constant_pages_of_file_version_2_2() -> None:
     layout = build_page_layout(AllNullLayout((Layer.NULLABLE_ITEM,)))
     page = PageInfo(10, 0, (ByteRange(0, 8),), layout)
-    older = ColumnReader(0, [page], default_registry(), FileVersion.V2_1)
-    newer = ColumnReader(0, [page], default_registry(), FileVersion.V2_2)
+    older = ColumnReader(0, [page], default_registry(), FileVersion.V2_1, path="f")
+    newer = ColumnReader(0, [page], default_registry(), FileVersion.V2_2, path="f")
     (step,) = older.plan(RowRanges.one(0, 10))
     assert isinstance(step, Decode)
     with pytest.raises(UnsupportedFeatureError, match="constant page"):

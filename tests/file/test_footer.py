@@ -21,6 +21,7 @@ from alance.file.footer import (
 )
 from alance.types import ByteRange, FileVersion
 
+MIB = 1 << 20
 VERSIONS = [FileVersion.V2_0, FileVersion.V2_1, FileVersion.V2_2]
 
 
@@ -54,8 +55,8 @@ class TestWorkedExample:
         assert struct.unpack("<QQQIIHH4s", data[-40:]) == (317, 553, 585, 1, 2, 2, 1, b"LANC")
         footer = parse_footer(data, 641)
         tables = parse_offset_tables(footer, data)
-        assert tables.column_metadata == (ByteRange(317, 432), ByteRange(432, 553))
-        assert tables.global_buffers == (ByteRange(256, 317),)
+        assert tuple(tables.column_metadata) == (ByteRange(317, 432), ByteRange(432, 553))
+        assert tuple(tables.global_buffers) == (ByteRange(256, 317),)
         assert footer.column_table == ByteRange(553, 585)
         assert footer.global_buffer_table == ByteRange(585, 601)
 
@@ -79,7 +80,7 @@ class TestRoundTrip:
         assert build_footer(footer) == section[-FOOTER_BYTES:]
         assert missing_range(footer, position) is None
         tables = parse_offset_tables(footer, section)
-        assert tables.global_buffers == tuple(buffers)
+        assert list(tables.global_buffers) == buffers
         stored = [
             bytes(section[each.start - position : each.stop - position])
             for each in tables.column_metadata
@@ -161,11 +162,28 @@ class TestMissingRange:
         assert missing_range(self.footer, 0) is None
 
     def test_reaches_back_over_the_schema(self) -> None:
-        assert missing_range(self.footer, 1_100_000) == ByteRange(1_000_000 - 65536, 1_100_000)
+        assert missing_range(self.footer, 1_100_000, request_cost_bytes=MIB) == ByteRange(
+            1_000_000 - 65536, 1_100_000
+        )
 
     def test_never_before_the_file(self) -> None:
         footer = replace(self.footer, column_metadata_offset=100)
-        assert missing_range(footer, 1_100_000) == ByteRange(0, 1_100_000)
+        assert missing_range(footer, 1_100_000, request_cost_bytes=2 * MIB) == ByteRange(
+            0, 1_100_000
+        )
+
+    def test_few_columns_of_many(self) -> None:
+        """Metadata of 200,000 bytes, of which the tail has half or none."""
+        cost = 99_000
+        assert missing_range(self.footer, 1_100_000, request_cost_bytes=cost) is None
+        tables = ByteRange(1_200_000, 1_200_100)
+        assert missing_range(self.footer, 1_200_100, request_cost_bytes=cost) == tables
+        whole = ByteRange(1_000_000 - 65536, 1_200_100)
+        for num_wanted, expected in [(None, tables), (5, tables), (6, whole), (10, whole)]:
+            found = missing_range(
+                self.footer, 1_200_100, num_wanted=num_wanted, request_cost_bytes=cost
+            )
+            assert found == expected
 
     def test_column_metadata_far_away_is_not_fetched_whole(self) -> None:
         far = replace(
@@ -174,7 +192,9 @@ class TestMissingRange:
             global_buffer_table_offset=2**40 + 160,
             file_size=2**40 + 216,
         )
-        assert missing_range(far, 2**40 + 100) == ByteRange(2**40, 2**40 + 100)
+        assert missing_range(far, 2**40 + 100, request_cost_bytes=2**50) == ByteRange(
+            2**40, 2**40 + 100
+        )
         assert missing_range(far, 2**40) is None
 
     def test_tables_far_away(self) -> None:
@@ -225,7 +245,7 @@ class TestOffsetTables:
     def test_no_alignment_in_2_0(self) -> None:
         footer, data = self.file([], [ByteRange(1, 2)])
         tables = parse_offset_tables(replace(footer, version=FileVersion.V2_0), data)
-        assert tables.global_buffers == (ByteRange(1, 2),)
+        assert tuple(tables.global_buffers) == (ByteRange(1, 2),)
 
     def test_huge_descriptor(self) -> None:
         footer, data = self.file([], [ByteRange(0, 2**30)])

@@ -24,6 +24,7 @@ from alance.file.schema import Field, Schema
 from alance.proto import file_pb2 as pb
 from alance.types import ByteRange, FileVersion
 from tests.file.reference import reference_file
+from tests.file.tables import layout_of
 
 LIMIT = 2**50
 TABLE = pa.table({
@@ -64,6 +65,7 @@ class TestReferenceFiles:
             )
             columns.append(build_column_metadata(parsed))
             assert columns[-1] == raw
+            assert isinstance(parsed.encoding, bytes)
             check_column_encoding(parsed.encoding)
         place = tables.global_buffers[0]
         descriptor = parse_file_descriptor(data[place.start : place.stop])
@@ -83,7 +85,7 @@ class TestReferenceFiles:
         for leaf, place in zip(leaves, tables.column_metadata, strict=True):
             parsed = parse(bytes(data[place.start : place.stop]))
             assert parsed.num_rows == 3
-            layout = parse_page_layout(parsed.pages[0].layout)
+            layout = layout_of(parsed.pages[0])
             assert len(layout.layers) == len(leaf.nodes)
 
     def test_flipped_bytes(self, tmp_path: Path) -> None:
@@ -113,9 +115,11 @@ def read_all(data: memoryview) -> None:
         parsed = parse_column_metadata(
             data[place.start : place.stop], limit=len(data), version=footer.version
         )
-        check_column_encoding(parsed.encoding)
+        if isinstance(parsed.encoding, bytes):
+            check_column_encoding(parsed.encoding)
         for page in parsed.pages:
-            parse_page_layout(page.layout)
+            if isinstance(page.layout, bytes):
+                parse_page_layout(page.layout)
     place = tables.global_buffers[0]
     parse_file_descriptor(data[place.start : place.stop]).schema.to_arrow()
 
@@ -195,11 +199,33 @@ class TestColumnMetadata:
         with pytest.raises(CorruptFileError, match="column has no encoding"):
             parse(message.SerializeToString())
 
-    @pytest.mark.parametrize("location", ["indirect", "none"])
-    def test_encodings_stored_elsewhere(self, location: str) -> None:
+    @pytest.mark.parametrize(("start", "size"), [(0, 0), (77, 5), (LIMIT, 0), (0, 2**24)])
+    def test_encodings_stored_apart(self, start: int, size: int) -> None:
+        place = ByteRange(start, start + size)
+        indirect = pb.DeferredEncoding(buffer_location=start, buffer_length=size)
+        message = column(encoding=pb.Encoding(indirect=indirect))
+        message.encoding.indirect.CopyFrom(indirect)
+        found = parse(message.SerializeToString())
+        assert (found.encoding, found.pages[0].layout) == (place, place)
+        assert build_column_metadata(found) == message.SerializeToString()
+
+    @pytest.mark.parametrize(
+        ("start", "size", "message"),
+        [
+            (LIMIT, 1, "encoding of a page lies at"),
+            (1, 2**64 - 1, "encoding of a page lies at"),
+            (0, 2**24 + 1, "has 16777217 bytes"),
+        ],
+    )
+    def test_encodings_nowhere(self, start: int, size: int, message: str) -> None:
+        indirect = pb.DeferredEncoding(buffer_location=start, buffer_length=size)
+        with pytest.raises(CorruptFileError, match=message):
+            parse(column(encoding=pb.Encoding(indirect=indirect)).SerializeToString())
+
+    def test_no_encoding(self) -> None:
         encoding = pb.Encoding()
-        getattr(encoding, location).SetInParent()
-        with pytest.raises(UnsupportedFeatureError, match=location):
+        encoding.none.SetInParent()
+        with pytest.raises(UnsupportedFeatureError, match=r"a page says .* 'none'"):
             parse(column(encoding=encoding).SerializeToString())
 
     @given(st.binary(max_size=60))

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from alance.encodings.spec import FullZipLayout, MiniBlockLayout
-from alance.encodings.wire import parse_page_layout
 from alance.errors import InvalidInputError, StoreError
 from alance.file.footer import ALIGNMENT, parse_footer, parse_offset_tables
 from alance.file.metadata import PageInfo, parse_column_metadata
@@ -20,7 +19,15 @@ from alance.file.schema import Schema
 from alance.file.writer import PAGE_BYTES, PENDING_BYTES_MAX, FileWriter
 from alance.io.simulated import Moment, Request, SimulatedStore
 from alance.types import FileVersion
-from tests.file.tables import PATH, at_once, make_writer, open_reader, read_table, write_table
+from tests.file.tables import (
+    PATH,
+    at_once,
+    layout_of,
+    make_writer,
+    open_reader,
+    read_table,
+    write_table,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -150,7 +157,7 @@ async def test_search_buffers_lie_behind_all_data() -> None:
     await write_table(store, table.slice(0, 9 * MIB // 8), max_chunksize=100_000)
     data, search = [], []
     for page in (page for column in pages_of(store) for page in column):
-        layout = parse_page_layout(page.layout)
+        layout = layout_of(page)
         assert isinstance(layout, MiniBlockLayout)
         metadata, values, *dictionary = page.buffers
         data.append(values)
@@ -164,7 +171,7 @@ async def test_indices_of_wide_values_lie_behind_all_data() -> None:
     table = pa.table({"x": [RNG.bytes(300) for _ in range(1000)], "y": range(1000)})
     await write_table(store, table)
     (wide,), (narrow,) = pages_of(store)
-    assert isinstance(parse_page_layout(wide.layout), FullZipLayout)
+    assert isinstance(layout_of(wide), FullZipLayout)
     assert wide.buffers[1].start >= max(wide.buffers[0].stop, narrow.buffers[1].stop)
 
 
