@@ -204,18 +204,24 @@ cdef bytes find_codes(const uint16_t[::1] codes, int num_layers):
     return (<char *>occurs)[: 2 * num_layers + 1]
 
 
-cdef bytes with_structs_of_lists(const Walk *walk, bytes occurs):
-    """Give a null level to every struct with a list below, and to the nearest list below it.
+cdef bytes with_hidden_nulls(const Walk *walk, bytes occurs):
+    """Give a null level to what the reference implementation wants one of.
 
-    The reference implementation writes and needs it: where its reader joins pages of which only
-    some have these levels, it takes items for rows. Whether a later page has nulls is not known.
+    That is whatever lies below a struct with a null level, down to the nearest list: its reader
+    drops the levels around a member that is read alone. And every struct with a list below: where
+    it joins pages of which only some have these levels, it takes items for rows, and whether a
+    later page has nulls is not known.
     """
     cdef int i
-    cdef bint in_struct = False
+    cdef bint hides = False
     marked = bytearray(occurs)
-    for i in range(walk.first_of_group[0]):
-        marked[walk.layers[i].code] |= in_struct or not walk.layers[i].is_list
-        in_struct = not walk.layers[i].is_list
+    for i in range(walk.num_layers):
+        marked[walk.layers[i].code] |= hides
+        if walk.layers[i].is_list:
+            hides = False
+        else:
+            marked[walk.layers[i].code] |= i < walk.first_of_group[0]
+            hides = marked[walk.layers[i].code]
     return bytes(marked)
 
 
@@ -279,7 +285,7 @@ def shred(kinds):
     with nogil:
         add_rows(&walk)
     occurs = find_codes(def_view, walk.num_layers)
-    marked = with_structs_of_lists(&walk, occurs)
+    marked = with_hidden_nulls(&walk, occurs)
     if any(occurs[1:]):
         rank_codes(def_view, marked)
     else:

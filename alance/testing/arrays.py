@@ -35,6 +35,8 @@ class Content:
 
     nulls: float = 0.2
     """Share of nulls at every level; 0 leaves validity bitmaps out, 1 leaves no value."""
+    nulls_inside: bool = True
+    """Whether members, items and entries have nulls of their own too."""
     list_items: float = 2.0
     """Items of a list, on average; about a third of the lists are empty."""
     text: Text = "words"
@@ -102,8 +104,9 @@ def random_array(
 
 
 def _child(field: pa.Field, length: int, rng: np.random.Generator, content: Content) -> pa.Array:
-    """Members, items or entries; without nulls where the field allows none."""
-    wanted = content if field.nullable else replace(content, nulls=0.0)
+    """Members, items or entries; without nulls where there shall be none."""
+    has_nulls = field.nullable and content.nulls_inside
+    wanted = content if has_nulls else replace(content, nulls=0.0)
     return random_array(field.type, length, rng, wanted)
 
 

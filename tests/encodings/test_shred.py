@@ -127,8 +127,8 @@ def test_members_of_null_structs_count_as_null() -> None:
         [pa.array([1, 2, 3])], ["a"], mask=pa.array([False, True, False])
     )
     found = shred(array, (0,))
-    assert levels(found) == (None, [0, 1, 0])
-    assert found.layers == (ITEM, NULL_ITEM)
+    assert levels(found) == (None, [0, 2, 0])
+    assert found.layers == (NULL_ITEM, NULL_ITEM)
 
 
 def test_null_items_of_a_dictionary_move_to_the_indices() -> None:

@@ -151,13 +151,13 @@ def _walk(
     return items
 
 
-def _structs_of_lists(kinds: Sequence[LayerSource]) -> set[Cause]:
-    """A null level for every struct around a list, and for the list nearest to it."""
+def _hidden_nulls(kinds: Sequence[LayerSource], occurring: set[Cause]) -> set[Cause]:
+    """A null level for every struct around a list, and for what lies below a struct with one."""
     found: set[Cause] = set()
     for k, (is_list, *_) in enumerate(kinds):
-        in_struct = k > 0 and not kinds[k - 1][0]
+        below = k > 0 and not kinds[k - 1][0] and (len(kinds) - k, 1) in occurring | found
         has_list = any(kind[0] for kind in kinds[k:])
-        if has_list and (in_struct or not is_list):
+        if below or (has_list and not is_list):
             found.add((len(kinds) - 1 - k, 1))
     return found
 
@@ -168,7 +168,7 @@ def shred(
     max_rep = sum(kind[0] for kind in kinds)
     items = [item for row in range(kinds[0][1]) for item in _walk(kinds, 0, row, max_rep, max_rep)]
     occurring = {cause for _, cause, _ in items if cause != (-1, 0)}
-    causes = sorted(occurring | _structs_of_lists(kinds))
+    causes = sorted(occurring | _hidden_nulls(kinds, occurring))
     numbers = []
     for layer, (is_list, *_) in enumerate(reversed(kinds)):
         null, empty = (layer, 1) in causes, (layer, 2) in causes

@@ -324,15 +324,18 @@ def test_shred_ignores_what_null_lists_hide(impl: Any) -> None:
     same(positions, i64(1, 2))
 
 
-def test_shred_takes_no_level_for_what_cannot_be_seen(impl: Any) -> None:
-    """A leaf that is null only under a null struct has no null level of its own."""
-    kinds = [(False, 3, None, u8(0b101)), (False, 3, None, u8(0b101))]
-    layers, rep, def_, positions = impl.shred(kinds)
-    same(layers, u8(1, 3))
-    assert rep is None
-    same(def_, u16(0, 1, 0))
-    assert positions is None
-    # bitmaps that hide nothing take no level either
+def test_shred_gives_members_of_null_structs_a_null_level(impl: Any) -> None:
+    """The reference implementation reads them as valid otherwise where it reads them alone."""
+    for validity in (u8(0b101), None):
+        kinds = [(False, 3, None, u8(0b101)), (False, 3, None, None), (False, 3, None, validity)]
+        layers, rep, def_, positions = impl.shred(kinds)
+        same(layers, u8(3, 3, 3))
+        assert rep is None
+        same(def_, u16(0, 3, 0))
+        assert positions is None
+
+
+def test_shred_takes_no_level_for_bitmaps_that_hide_nothing(impl: Any) -> None:
     layers, _, def_, _ = impl.shred([(True, 1, i64(0, 2), u8(1)), (False, 2, None, u8(0b11))])
     same(layers, u8(1, 2))
     assert def_ is None
