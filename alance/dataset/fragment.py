@@ -236,7 +236,8 @@ async def open_fragment(
 
     async def load_file(file: DataFile, slots: Sequence[tuple[int, int]]) -> None:
         reader = await _open_file(places, file, len(slots))
-        found = await reader.columns([index for _, index in slots])
+        counts = {index: projection.items_per_row(field_id) for field_id, index in slots}
+        found = await reader.columns([index for _, index in slots], counts)
         for (field_id, index), column in zip(slots, found, strict=True):
             if column.num_rows != fragment.physical_rows:
                 raise CorruptFileError(

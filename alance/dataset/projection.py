@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from alance.encodings.assemble import LeafCounts
+from alance.encodings.assemble import LeafCounts, items_per_row
 from alance.errors import InvalidInputError
 from alance.file.schema import Leaf, Nesting, Schema
 from alance.query.evaluate import evaluate, filter_mask
@@ -42,6 +42,11 @@ class LeafPlan:
 
     field_id: int
     chain: tuple[pa.DataType, ...]
+
+    @property
+    def items_per_row(self) -> int:
+        """How often pages count each row; see `alance.encodings.assemble.items_per_row`."""
+        return items_per_row(self.chain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,11 @@ class Projection:
     def needs_addresses(self) -> bool:
         """Whether `finish` must be given row addresses."""
         return self.with_row_id or self.with_row_address
+
+    def items_per_row(self, field_id: int) -> int:
+        """How often pages of a leaf count each row."""
+        leaves = (leaf for root in self.roots for leaf in root.leaves)
+        return next(leaf.items_per_row for leaf in leaves if leaf.field_id == field_id)
 
     @classmethod
     def of(
@@ -253,13 +263,21 @@ def _plan_roots(read: Schema) -> tuple[RootPlan, ...]:
     for leaf in read.leaves(FileVersion.V2_2):
         leaves[leaf.top_level].append(LeafPlan(leaf.field_id, _chain(leaf)))
     return tuple(
-        RootPlan(root.field.name, root.data_type, tuple(found), LeafCounts(root.data_type))
+        RootPlan(
+            root.field.name,
+            root.data_type,
+            tuple(found),
+            LeafCounts(root.data_type, is_packed=root.kind is Nesting.LEAF),
+        )
         for root, found in zip(read.roots, leaves, strict=True)
     )
 
 
 def _chain(leaf: Leaf) -> tuple[pa.DataType, ...]:
-    """Types from the top-level field to the leaf, every struct cut down to one member."""
+    """Types from the top-level field to the leaf, every struct cut down to one member.
+
+    A map is the list of its entries.
+    """
     kind = leaf.node.data_type
     chain = [kind]
     for parent, child in zip(leaf.nodes[-2::-1], leaf.nodes[:0:-1], strict=True):
@@ -267,8 +285,10 @@ def _chain(leaf: Leaf) -> tuple[pa.DataType, ...]:
         match parent.kind:
             case Nesting.STRUCT:
                 kind = pa.struct([member])
-            case Nesting.LIST:
+            case Nesting.LIST | Nesting.MAP:
                 kind = pa.list_(member)
+            case Nesting.FIXED_SIZE_LIST:
+                kind = pa.list_(member, parent.data_type.list_size)
             case _:
                 kind = pa.large_list(member)
         chain.append(kind)

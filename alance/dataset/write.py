@@ -133,19 +133,13 @@ def check_file_schema(schema: Schema, version: FileVersion) -> None:
     InvalidInputError
         Names the first such field, or the version.
     """
-    if version is not FileVersion.V2_1:
+    if version not in (FileVersion.V2_1, FileVersion.V2_2):
         raise InvalidInputError(
-            f"data_storage_version {version.value} cannot be written by this library; use '2.1'"
+            f"data_storage_version {version.value} cannot be written by this library; use '2.1' "
+            "or '2.2'"
         )
     schema.check_storable(version)
     schema.check_options()
-    for field in schema.fields:
-        if field.is_blob or field.is_packed:
-            kind = "blob" if field.is_blob else "packed struct"
-            raise InvalidInputError(
-                f"column {field.name!r} asks to be stored as a {kind}, which this library does not "
-                "write; remove the lance-encoding metadata of the field"
-            )
 
 
 async def _find(client: StoreClient, root: str) -> Manifest | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,11 +13,13 @@ import pyarrow as pa
 
 from alance.encodings.blocks import (
     Bytes,
+    ConstantBlock,
     DataBlock,
     DictionaryBlock,
     FixedSizeListBlock,
     FixedWidthBlock,
     NullBlock,
+    PackedStructBlock,
     PageRows,
     VariableWidthBlock,
 )
@@ -24,8 +27,9 @@ from alance.encodings.levels import Shape
 from alance.encodings.spec import Layer
 from alance.errors import CorruptFileError, UnsupportedFeatureError
 from alance.kernels import repdef
+from alance.kernels.memory import empty
 
-__all__ = ["joining", "leaf_to_arrow", "zip_leaves"]
+__all__ = ["LeafCounts", "items_per_row", "joining", "leaf_to_arrow", "zip_leaves"]
 
 INT32_MAX = (1 << 31) - 1
 ALIGNMENT = 8
@@ -39,14 +43,15 @@ def leaf_to_arrow(rows: PageRows, chain: Sequence[pa.DataType]) -> pa.Array:
     Parameters
     ----------
     rows
-        Decoded rows.
+        Decoded rows. Below fixed-size lists of structs each counts `items_per_row` times.
     chain
-        Arrow types from the top-level field to the leaf; a struct type on the way has one child.
+        Arrow types from the top-level field to the leaf; a struct type on the way has one child,
+        and a map is the list of its entries.
 
     Returns
     -------
     pyarrow.Array
-        `rows.num_rows` values of type `chain[0]`; offset 0.
+        Values of type `chain[0]`; offset 0.
 
     Raises
     ------
@@ -59,7 +64,7 @@ def leaf_to_arrow(rows: PageRows, chain: Sequence[pa.DataType]) -> pa.Array:
     ASCII. `pyarrow.Array.validate(full=True)` does it, for files from writers one does not trust.
     """
     layers = rows.layers
-    if layers == EMPTY_STRUCTS and pa.types.is_struct(chain[-1]):
+    if layers == EMPTY_STRUCTS and _is_empty_struct(chain[-1]):
         layers = (Layer.ALL_VALID_ITEM,) * len(chain)
     if len(layers) != len(chain):
         raise CorruptFileError(
@@ -84,18 +89,46 @@ def leaf_to_arrow(rows: PageRows, chain: Sequence[pa.DataType]) -> pa.Array:
     if length != rows.values.num_values:
         raise CorruptFileError(f"{length} leaf slots for {rows.values.num_values} values")
     array = block_to_arrow(rows.values, chain[-1], validity, null_count)
+    stride = 1
     for (offsets, validity, length, null_count), kind in zip(
         slots[1:], reversed(chain[:-1]), strict=True
     ):
+        stride *= kind.list_size if is_struct_list(kind) else 1
+        if stride > 1:
+            if offsets is not None or length % stride:
+                raise CorruptFileError(f"{length} slots for lists of {stride} structs")
+            length, validity, null_count = _every(validity, length, stride)
         array = _wrap(array, kind, offsets, validity, length, null_count)
-    if len(array) != rows.num_rows:
+    if len(array) * stride != rows.num_rows:
         raise CorruptFileError(f"levels describe {len(array)} rows, the page {rows.num_rows}")
     return array
 
 
+def items_per_row(chain: Sequence[pa.DataType]) -> int:
+    """How often a page counts each row: once for every item of fixed-size lists of structs.
+
+    (Specification: 2.2, section 5.)
+    """
+    return math.prod(kind.list_size for kind in chain if is_struct_list(kind))
+
+
 def is_list(kind: pa.DataType) -> bool:
     """Whether a type takes a list layer."""
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind))
+
+
+def is_struct_list(kind: pa.DataType) -> bool:
+    """Whether a type is a fixed-size list with a layer of its own; of other items, it is a leaf."""
+    return bool(pa.types.is_fixed_size_list(kind) and pa.types.is_struct(kind.value_type))
+
+
+def _every(validity: Bytes | None, length: int, stride: int) -> tuple[int, Bytes | None, int]:
+    """Length, validity and nulls of slots that are each repeated `stride` times."""
+    if validity is None:
+        return length // stride, None, 0
+    bits = np.unpackbits(validity, count=length, bitorder="little")[::stride]
+    nulls = len(bits) - int(np.count_nonzero(bits))
+    return len(bits), np.packbits(bits, bitorder="little") if nulls else None, nulls
 
 
 def _wrap(
@@ -152,6 +185,46 @@ def block_to_arrow(
             return pa.Array.from_buffers(kind, length, [bitmap], null_count, children=[child])
         case DictionaryBlock(indices, items):
             return _dictionary(indices, items, kind, bitmap, null_count)
+        case ConstantBlock(_, value):
+            return block_to_arrow(_repeat(value, length, validity), kind, validity, null_count)
+        case PackedStructBlock(_, members):
+            if not pa.types.is_struct(kind) or kind.num_fields != len(members):
+                raise CorruptFileError(f"structs of {len(members)} members in a column of {kind}")
+            children = [
+                block_to_arrow(member, kind.field(i).type, None, 0)
+                for i, member in enumerate(members)
+            ]
+            return pa.Array.from_buffers(kind, length, [bitmap], null_count, children=children)
+
+
+def _repeat(
+    value: FixedWidthBlock | VariableWidthBlock, length: int, validity: Bytes | None
+) -> FixedWidthBlock | VariableWidthBlock:
+    """Copy one value into every slot, or every valid one where it takes more than fixed bytes."""
+    if isinstance(value, FixedWidthBlock):
+        return FixedWidthBlock(value.bits_per_value, length, _copies(value.data, length))
+    num_valid, lengths = length, np.ones(length, np.int64)
+    if validity is not None:
+        lengths = np.unpackbits(validity, count=length, bitorder="little").astype(np.int64)
+        num_valid = int(np.count_nonzero(lengths))
+    if len(value.data) * num_valid > INT32_MAX and value.bits_per_offset == 32:
+        raise UnsupportedFeatureError(
+            "more than 2 GiB of string bytes in one read; ask for fewer rows at once",
+            feature="32-bit offsets",
+        )
+    offsets = np.zeros(length + 1, value.offsets.dtype)
+    np.cumsum(lengths * len(value.data), out=offsets[1:])
+    return VariableWidthBlock(offsets, _copies(value.data, num_valid))
+
+
+def _copies(value: Bytes, count: int) -> Bytes:
+    """Bytes of a value, `count` times."""
+    width = len(value)
+    out: Bytes = empty(width * count, np.uint8)
+    if len(out):
+        kind = f"<u{width}" if width in (1, 2, 4, 8) else f"V{width}"
+        out.view(kind)[:] = value.view(kind)[0]
+    return out
 
 
 def _dictionary(
@@ -209,9 +282,13 @@ def _index_type(bits: int) -> pa.DataType:
 
 def _nulls(kind: pa.DataType, length: int, bitmap: pa.Buffer | None, null_count: int) -> pa.Array:
     """Values without bytes: nulls, or empty structs."""
-    if pa.types.is_struct(kind):
+    if _is_empty_struct(kind):
         return pa.Array.from_buffers(kind, length, [bitmap], null_count)
     return pa.nulls(length, kind)
+
+
+def _is_empty_struct(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_struct(kind)) and kind.num_fields == 0
 
 
 def _is_fixed(kind: pa.DataType) -> bool:
@@ -290,13 +367,26 @@ def zip_leaves(
             children.append(zip_leaves(kind.field(i).type, part, count, num_rows))
             at += count.total
         return pa.Array.from_buffers(kind, num_rows, [bitmap], first.null_count, children=children)
+    if is_struct_list(kind):
+        items = [array if array is None else array.values for array in arrays]
+        counts, length = leaf_counts.children[0], num_rows * kind.list_size
+        child = zip_leaves(kind.value_type, items, counts, length)
+        return pa.Array.from_buffers(kind, num_rows, [bitmap], first.null_count, children=[child])
     offsets = first.buffers()[1]
     if any(not other.buffers()[1].equals(offsets) for other in others):
         raise CorruptFileError("the leaves of a list disagree about its lengths")
     items = [array if array is None else array.values for array in arrays]
-    child = zip_leaves(kind.value_type, items, leaf_counts.children[0], len(first.values))
+    child = zip_leaves(_item_type(kind), items, leaf_counts.children[0], len(first.values))
+    if pa.types.is_map(kind) and (child.null_count or child.field(0).null_count):
+        # Arrow ends the process over such a map.
+        raise CorruptFileError("a map with entries or keys that are null")
     buffers = [bitmap, offsets]
     return pa.Array.from_buffers(kind, num_rows, buffers, first.null_count, children=[child])
+
+
+def _item_type(kind: pa.DataType) -> pa.DataType:
+    """Type of the items of a list, or of the entries of a map."""
+    return kind.field(0).type if pa.types.is_map(kind) else kind.value_type
 
 
 def _same_nulls(one: pa.Array, other: pa.Array) -> bool:
@@ -305,16 +395,23 @@ def _same_nulls(one: pa.Array, other: pa.Array) -> bool:
     return one.null_count == 0 or bool(one.is_valid().equals(other.is_valid()))
 
 
+def _is_packed(field: pa.Field) -> bool:
+    metadata = field.metadata or {}
+    return b"lance-encoding:packed" in metadata or metadata.get(b"packed") == b"true"
+
+
 class LeafCounts:
     """How many leaf columns a type has, for it and for each of its children."""
 
     __slots__ = ("children", "total")
 
-    def __init__(self, kind: pa.DataType) -> None:
+    def __init__(self, kind: pa.DataType, *, is_packed: bool = False) -> None:
         fields: list[pa.Field] = []
-        if pa.types.is_struct(kind):
+        if pa.types.is_struct(kind) and not is_packed:
             fields = [kind.field(i) for i in range(kind.num_fields)]
-        elif is_list(kind):
-            fields = [kind.value_field]
-        self.children: tuple[LeafCounts, ...] = tuple(LeafCounts(field.type) for field in fields)
+        elif is_list(kind) or is_struct_list(kind):
+            fields = [pa.field("item", _item_type(kind))]
+        self.children: tuple[LeafCounts, ...] = tuple(
+            LeafCounts(field.type, is_packed=_is_packed(field)) for field in fields
+        )
         self.total: int = sum(child.total for child in self.children) or 1

@@ -17,12 +17,14 @@ from alance.encodings.spec import Layer
 __all__ = [
     "Bytes",
     "Chunks",
+    "ConstantBlock",
     "DataBlock",
     "DictionaryBlock",
     "FixedSizeListBlock",
     "FixedWidthBlock",
     "Levels",
     "NullBlock",
+    "PackedStructBlock",
     "PageRows",
     "VariableWidthBlock",
     "as_bytes",
@@ -97,8 +99,30 @@ class NullBlock:
     num_values: int
 
 
+@dataclass(frozen=True, slots=True)
+class PackedStructBlock:
+    """`num_values` structs whose members, each with as many values, are never null themselves."""
+
+    num_values: int
+    members: tuple[DataBlock, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantBlock:
+    """The one value of `value`, `num_values` times; takes the memory of one."""
+
+    num_values: int
+    value: FixedWidthBlock | VariableWidthBlock
+
+
 DataBlock: TypeAlias = (
-    FixedWidthBlock | VariableWidthBlock | FixedSizeListBlock | DictionaryBlock | NullBlock
+    FixedWidthBlock
+    | VariableWidthBlock
+    | FixedSizeListBlock
+    | DictionaryBlock
+    | NullBlock
+    | ConstantBlock
+    | PackedStructBlock
 )
 
 

@@ -13,22 +13,27 @@ import pyarrow as pa
 from alance.encodings.assemble import block_to_arrow
 from alance.encodings.blocks import (
     Bytes,
+    ConstantBlock,
     DataBlock,
     DictionaryBlock,
     FixedSizeListBlock,
     FixedWidthBlock,
     NullBlock,
+    PackedStructBlock,
     VariableWidthBlock,
 )
 from alance.encodings.compressive.fixed_size_list import encode_fixed_size_list
 from alance.encodings.compressive.flat import encode_flat
 from alance.encodings.compressive.fsst import encode_fsst, train_fsst
 from alance.encodings.compressive.inline_bitpacking import WIDTHS, encode_inline, inline_bytes
+from alance.encodings.compressive.packed_struct import encode_packed_struct
 from alance.encodings.compressive.variable import encode_variable, encode_variable_block
+from alance.encodings.options import ColumnOptions
 from alance.encodings.registry import EncodedChunks
 from alance.encodings.rows import expand_ranges, take
 from alance.encodings.spec import Flat, Fsst, Spec, Variable
 from alance.kernels import bitpack
+from alance.types import FileVersion
 
 __all__ = [
     "EncodedDictionary",
@@ -66,19 +71,21 @@ class EncodedValues:
     dictionary: EncodedDictionary | None = None
 
 
-def choose_chunks(block: DataBlock) -> EncodedValues:
+def choose_chunks(block: DataBlock, options: ColumnOptions, version: FileVersion) -> EncodedValues:
     """Encode the values of a mini-block page."""
     match block:
         case FixedWidthBlock():
             return EncodedValues(_fixed(block))
         case VariableWidthBlock():
-            return _variable(block)
+            return _variable(block, options, version)
         case FixedSizeListBlock():
             return EncodedValues(encode_fixed_size_list(block))
         case DictionaryBlock(indices, items):
             return EncodedValues(_fixed(indices), _encode_items(items))
-        case NullBlock():
-            raise AssertionError("pages without values use the all-null layout")
+        case PackedStructBlock():
+            return EncodedValues(encode_packed_struct(block))
+        case NullBlock() | ConstantBlock():
+            raise AssertionError("pages of one value or none use the constant layout")
 
 
 def _fixed(block: FixedWidthBlock) -> EncodedChunks:
@@ -91,9 +98,11 @@ def _fixed(block: FixedWidthBlock) -> EncodedChunks:
     return encode_flat(block)
 
 
-def _variable(block: VariableWidthBlock) -> EncodedValues:
+def _variable(
+    block: VariableWidthBlock, options: ColumnOptions, version: FileVersion
+) -> EncodedValues:
     """Dictionary for few distinct values, FSST for enough text, else as it is."""
-    encoded = choose_dictionary(block)
+    encoded = choose_dictionary(block, options, version)
     if encoded is not None:
         return encoded
     raw_bytes = _raw_bytes(block)
@@ -136,7 +145,9 @@ def _sample(block: VariableWidthBlock) -> VariableWidthBlock:
     return found
 
 
-def choose_dictionary(block: DataBlock) -> EncodedValues | None:
+def choose_dictionary(
+    block: DataBlock, options: ColumnOptions, version: FileVersion
+) -> EncodedValues | None:
     """Indices and items when variable-width values repeat often enough; None when not."""
     num_values = block.num_values
     if not isinstance(block, VariableWidthBlock) or num_values < DICTIONARY_VALUES_MIN:
@@ -183,7 +194,9 @@ def _encode_items(items: DataBlock) -> EncodedDictionary:
     return EncodedDictionary(Flat(items.bits_per_value), items.data, items.num_values)
 
 
-def compress_wide(block: VariableWidthBlock) -> tuple[Spec, VariableWidthBlock]:
+def compress_wide(
+    block: VariableWidthBlock, options: ColumnOptions, version: FileVersion
+) -> tuple[Spec, VariableWidthBlock]:
     """Compress variable-width values one by one, for full-zip."""
     inner = Variable(Flat(block.bits_per_offset))
     codes = _fsst(block, _raw_bytes(block))

@@ -13,6 +13,7 @@ from alance.encodings.registry import EncodingRegistry, Stream
 from alance.encodings.rows import expand_ranges
 from alance.encodings.spec import Flat, Layer, Spec
 from alance.errors import CorruptFileError
+from alance.types import FileVersion
 
 __all__ = ["Shape", "decode_levels", "encode_levels", "raw_levels", "select_levels"]
 
@@ -92,7 +93,7 @@ def select_levels(
 
 
 def encode_levels(
-    levels: npt.NDArray[np.uint16], boundaries: npt.NDArray[np.int64]
+    levels: npt.NDArray[np.uint16], boundaries: npt.NDArray[np.int64], version: FileVersion
 ) -> tuple[Spec, Stream]:
     """Encode levels chunk by chunk, bitpacked where that is smaller than plain."""
     counts = np.diff(boundaries)

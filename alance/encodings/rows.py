@@ -8,11 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from alance.encodings.blocks import (
+    ConstantBlock,
     DataBlock,
     DictionaryBlock,
     FixedSizeListBlock,
     FixedWidthBlock,
     NullBlock,
+    PackedStructBlock,
     VariableWidthBlock,
 )
 from alance.errors import CorruptFileError
@@ -111,6 +113,11 @@ def _slice(block: DataBlock, start: int, stop: int) -> DataBlock:
             return DictionaryBlock(cut, items)
         case NullBlock():
             return NullBlock(num_values)
+        case ConstantBlock(_, value):
+            return ConstantBlock(num_values, value)
+        case PackedStructBlock(_, members):
+            cuts = tuple(_slice(member, start, stop) for member in members)
+            return PackedStructBlock(num_values, cuts)
 
 
 def take(block: DataBlock, positions: Positions) -> DataBlock:
@@ -142,6 +149,10 @@ def take(block: DataBlock, positions: Positions) -> DataBlock:
             return DictionaryBlock(cut, items)
         case NullBlock():
             return NullBlock(num_values)
+        case ConstantBlock(_, value):
+            return ConstantBlock(num_values, value)
+        case PackedStructBlock(_, members):
+            return PackedStructBlock(num_values, tuple(take(m, positions) for m in members))
 
 
 def _check(status: int) -> None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from alance.encodings.assemble import is_list, variable_bits
+from alance.encodings.assemble import is_list, is_struct_list, variable_bits
 from alance.encodings.blocks import (
     Bytes,
     DataBlock,
@@ -19,6 +19,7 @@ from alance.encodings.blocks import (
     FixedWidthBlock,
     Levels,
     NullBlock,
+    PackedStructBlock,
     VariableWidthBlock,
 )
 from alance.encodings.rows import select, take
@@ -34,6 +35,7 @@ __all__ = ["Shredded", "leaf_bytes", "prune", "shred"]
 class Shredded:
     """Rows of one leaf: its layers inner-most first, levels, and a value for each visible item.
 
+    Below fixed-size lists of structs every item of these counts as a row.
     Definition levels may be all zero: structs with lists below always have a null level.
     """
 
@@ -59,6 +61,13 @@ class Shredded:
             return self.values.num_values > 0
         return bool((self.levels.def_ == 0).any())
 
+    @property
+    def needs_levels(self) -> bool:
+        """Whether any item is null, or part of a list."""
+        return any(
+            stream is not None and stream.any() for stream in (self.levels.rep, self.levels.def_)
+        )
+
 
 def shred(array: pa.Array, path: Sequence[int]) -> Shredded:
     """Take one leaf out of an array of any nesting.
@@ -68,7 +77,8 @@ def shred(array: pa.Array, path: Sequence[int]) -> Shredded:
     array
         Rows of a top-level field; may be a slice.
     path
-        Which child to follow at every struct on the way to the leaf.
+        Which child to follow at every struct on the way to the leaf. A struct where it ends is
+        packed: a leaf of its own.
 
     Returns
     -------
@@ -76,7 +86,7 @@ def shred(array: pa.Array, path: Sequence[int]) -> Shredded:
         Values are views of `array` where it has no lists.
     """
     kinds: list[repdef.LayerSource] = []
-    children = iter(path)
+    children = list(path)
     node = array
     while True:
         if isinstance(node, pa.ExtensionArray):
@@ -86,9 +96,14 @@ def shred(array: pa.Array, path: Sequence[int]) -> Shredded:
             offsets = np.asarray(node.offsets).astype(np.int64)
             kinds.append((True, len(node), offsets, validity))
             node = node.values
-        elif pa.types.is_struct(node.type) and node.type.num_fields:
+        elif is_struct_list(node.type):
+            size = node.type.list_size
             kinds.append((False, len(node), None, validity))
-            node = node.field(next(children))
+            kinds = [_repeated(kind, size) for kind in kinds]
+            node = node.values.slice(node.offset * size, len(node) * size)
+        elif pa.types.is_struct(node.type) and children:
+            kinds.append((False, len(node), None, validity))
+            node = node.field(children.pop(0))
         else:
             break
     if pa.types.is_dictionary(node.type):
@@ -98,20 +113,38 @@ def shred(array: pa.Array, path: Sequence[int]) -> Shredded:
         validity = np.zeros((len(node) + 7) // 8, np.uint8)
     kinds.append((False, len(node), None, validity))
     numbers, rep, def_, positions = repdef.shred(kinds)
-    if pa.types.is_struct(node.type) and (rep is not None or def_ is not None):
+    is_empty = pa.types.is_struct(node.type) and not node.type.num_fields
+    if is_empty and (rep is not None or def_ is not None):
         raise InvalidInputError(
             "structs without members can be stored only where neither they nor the structs around "
             "them are null, and outside of lists; drop the column or give them a member"
         )
+    num_rows = kinds[0][1]
     values = arrow_to_block(node)
     if positions is not None:
         values = take(values, positions)
     else:
-        visible = _num_visible(numbers, rep, def_, len(array))
+        visible = _num_visible(numbers, rep, def_, num_rows)
         if visible != values.num_values:
             values = select(values, np.zeros(1, np.int64), np.array([visible], np.int64))
     layers = tuple(Layer(number) for number in numbers.tolist())
-    return Shredded(len(array), layers, Levels(rep, def_), values)
+    return Shredded(num_rows, layers, Levels(rep, def_), values)
+
+
+def _repeated(kind: repdef.LayerSource, size: int) -> repdef.LayerSource:
+    """Layer with each slot `size` times: the format has no level for fixed-size lists of structs.
+
+    (Specification: 2.2, section 5.)
+    """
+    is_list, length, _, validity = kind
+    if is_list:
+        raise InvalidInputError(
+            "lists of fixed-size lists of structs cannot be stored; cast the inner ones to lists"
+        )
+    if validity is not None:
+        bits = np.unpackbits(validity, count=length, bitorder="little")
+        validity = np.packbits(np.repeat(bits, size), bitorder="little")
+    return False, length * size, None, validity
 
 
 def _num_visible(
@@ -157,6 +190,8 @@ def arrow_to_block(array: pa.Array) -> DataBlock:
     kind, length = array.type, len(array)
     if isinstance(array, pa.ExtensionArray):
         return arrow_to_block(array.storage)
+    if pa.types.is_struct(kind) and kind.num_fields:
+        return _packed(array)
     if pa.types.is_null(kind) or pa.types.is_struct(kind):
         return NullBlock(length)
     if pa.types.is_dictionary(kind):
@@ -190,6 +225,20 @@ def arrow_to_block(array: pa.Array) -> DataBlock:
     return FixedWidthBlock(bits, length, np.frombuffer(array.buffers()[1], np.uint8)[start:stop])
 
 
+def _packed(array: pa.StructArray) -> PackedStructBlock:
+    """View the members of structs that are stored row by row, which has no place for nulls."""
+    members = []
+    for i, item in enumerate(array.type):
+        member = array.field(i)
+        if member.null_count and pc.any(pc.and_(array.is_valid(), member.is_null())).as_py():
+            raise InvalidInputError(
+                f"member {item.name!r} of a packed struct holds nulls, for which packed structs "
+                "have no place; fill them, or remove 'lance-encoding:packed' from the metadata"
+            )
+        members.append(arrow_to_block(member))
+    return PackedStructBlock(len(array), tuple(members))
+
+
 def _variable(array: pa.Array, width: int) -> VariableWidthBlock:
     dtype = np.dtype(f"<i{width // 8}")
     if len(array) == 0:
@@ -217,21 +266,28 @@ def _empty_nulls(array: pa.Array) -> pa.Array:
 def prune(array: pa.Array, path: Sequence[int]) -> pa.Array:
     """Drop all struct members that do not lead to one leaf; values are not copied.
 
-    The same leaf is then found by following child 0 at every struct.
+    The same leaf is then found by following child 0 at every struct. A map becomes the list of its
+    entries, which are structs.
     """
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     kind = array.type
-    if pa.types.is_struct(kind) and kind.num_fields:
+    if pa.types.is_struct(kind) and path:
         first, *rest = path
         child = prune(array.field(first), rest)
         member = kind.field(first).with_type(child.type)
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays([child], fields=[member], mask=mask)
+    if is_struct_list(kind):
+        items = prune(array.values, path)
+        pruned = pa.list_(kind.value_field.with_type(items.type), kind.list_size)
+        return pa.Array.from_buffers(
+            pruned, len(array), array.buffers()[:1], array.null_count, array.offset, [items]
+        )
     if is_list(kind):
         items = prune(array.values, path)
         make = pa.large_list if pa.types.is_large_list(kind) else pa.list_
-        pruned = make(kind.value_field.with_type(items.type))
+        pruned = make(kind.field(0).with_type(items.type))
         buffers = array.buffers()[:2]
         return pa.Array.from_buffers(
             pruned, len(array), buffers, array.null_count, array.offset, [items]
@@ -241,7 +297,7 @@ def prune(array: pa.Array, path: Sequence[int]) -> pa.Array:
 
 def leaf_bytes(array: pa.Array, path: Sequence[int]) -> int:
     """Bytes that one leaf of an array has in memory, with the validity and offsets around it."""
-    children, node, total = iter(path), array, 0
+    children, node, total = list(path), array, 0
     while True:
         if isinstance(node, pa.ExtensionArray):
             node = node.storage
@@ -252,8 +308,12 @@ def leaf_bytes(array: pa.Array, path: Sequence[int]) -> int:
                 return total
             start, stop = offsets[0].as_py(), offsets[-1].as_py()
             node = node.values.slice(start, stop - start)
-        elif pa.types.is_struct(node.type) and node.type.num_fields:
+        elif is_struct_list(node.type):
+            size = node.type.list_size
             total += len(node) // 8
-            node = node.field(next(children))
+            node = node.values.slice(node.offset * size, len(node) * size)
+        elif pa.types.is_struct(node.type) and children:
+            total += len(node) // 8
+            node = node.field(children.pop(0))
         else:
             return total + int(node.nbytes)

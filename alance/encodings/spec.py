@@ -10,9 +10,10 @@ from enum import IntEnum
 from typing import TypeAlias
 
 __all__ = [
-    "AllNullLayout",
+    "BlobLayout",
     "ByteStreamSplit",
     "Constant",
+    "ConstantLayout",
     "Dictionary",
     "FixedSizeList",
     "Flat",
@@ -24,10 +25,12 @@ __all__ = [
     "Layout",
     "MiniBlockLayout",
     "OutOfLineBitpacking",
+    "PackedField",
     "PackedStruct",
     "Rle",
     "Spec",
     "Variable",
+    "VariablePackedStruct",
 ]
 
 
@@ -146,6 +149,22 @@ class PackedStruct:
     values: Spec
 
 
+@dataclass(frozen=True, slots=True)
+class PackedField:
+    """One member of a variable packed struct: of fixed width, or behind its length."""
+
+    value: Spec
+    bits_per_value: int | None = None
+    bits_per_length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VariablePackedStruct:
+    """Members row by row, some of variable width; file version 2.2."""
+
+    fields: tuple[PackedField, ...]
+
+
 Spec: TypeAlias = (
     Flat
     | Variable
@@ -159,6 +178,7 @@ Spec: TypeAlias = (
     | General
     | FixedSizeList
     | PackedStruct
+    | VariablePackedStruct
 )
 
 
@@ -193,10 +213,26 @@ class FullZipLayout:
 
 
 @dataclass(frozen=True, slots=True)
-class AllNullLayout:
-    """No leaf value in the page."""
+class ConstantLayout:
+    """At most one distinct leaf value in the page; none at all in file version 2.1.
 
+    Whether the value lies in a buffer, and levels in others, is told by the number of buffers.
+    """
+
+    layers: tuple[Layer, ...]
+    inline_value: bytes | None = None
+    rep_compression: Spec | None = None
+    def_compression: Spec | None = None
+    num_rep_values: int = 0
+    num_def_values: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BlobLayout:
+    """Values that lie anywhere in the file; `inner_layout` is of the page of their places."""
+
+    inner_layout: MiniBlockLayout | FullZipLayout | ConstantLayout
     layers: tuple[Layer, ...]
 
 
-Layout: TypeAlias = MiniBlockLayout | FullZipLayout | AllNullLayout
+Layout: TypeAlias = MiniBlockLayout | FullZipLayout | ConstantLayout | BlobLayout

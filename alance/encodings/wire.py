@@ -10,9 +10,10 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import DecodeError, Message
 
 from alance.encodings.spec import (
-    AllNullLayout,
+    BlobLayout,
     ByteStreamSplit,
     Constant,
+    ConstantLayout,
     Dictionary,
     FixedSizeList,
     Flat,
@@ -24,10 +25,12 @@ from alance.encodings.spec import (
     Layout,
     MiniBlockLayout,
     OutOfLineBitpacking,
+    PackedField,
     PackedStruct,
     Rle,
     Spec,
     Variable,
+    VariablePackedStruct,
 )
 from alance.errors import CorruptFileError, UnsupportedFeatureError
 from alance.proto import encodings_pb2 as pb
@@ -70,26 +73,44 @@ def parse_page_layout(data: bytes) -> Layout:
         A layout or encoding that this library does not know; names it.
     """
     message = _parse_message(pb.PageLayout, _unwrap(data, PAGE_LAYOUT), "page layout")
+    if message.WhichOneof("layout") == "blob_layout":
+        blob = message.blob_layout
+        return BlobLayout(_parse_layout(blob.inner_layout), _parse_layers(blob.layers))
+    return _parse_layout(message)
+
+
+def _parse_layout(message: pb.PageLayout) -> MiniBlockLayout | FullZipLayout | ConstantLayout:
+    """Layout that holds no other."""
     arm = message.WhichOneof("layout")
     if arm == "mini_block_layout":
         return _parse_mini_block(message.mini_block_layout)
     if arm == "full_zip_layout":
         return _parse_full_zip(message.full_zip_layout)
     if arm == "constant_layout":
-        return _parse_all_null(message.constant_layout)
+        return _parse_constant_layout(message.constant_layout)
     raise _unsupported("page layout", arm)
 
 
 def build_page_layout(layout: Layout) -> bytes:
     """Inverse of `parse_page_layout`."""
     message = pb.PageLayout()
+    if isinstance(layout, BlobLayout):
+        _build_layout(layout.inner_layout, message.blob_layout.inner_layout)
+        message.blob_layout.layers.extend(_layer_numbers(layout.layers))
+    else:
+        _build_layout(layout, message)
+    return _wrap(message.SerializeToString(deterministic=True), PAGE_LAYOUT)
+
+
+def _build_layout(
+    layout: MiniBlockLayout | FullZipLayout | ConstantLayout, message: pb.PageLayout
+) -> None:
     if isinstance(layout, MiniBlockLayout):
         _build_mini_block(layout, message.mini_block_layout)
     elif isinstance(layout, FullZipLayout):
         _build_full_zip(layout, message.full_zip_layout)
     else:
-        message.constant_layout.layers.extend(_layer_numbers(layout.layers))
-    return _wrap(message.SerializeToString(deterministic=True), PAGE_LAYOUT)
+        _build_constant_layout(layout, message.constant_layout)
 
 
 def check_column_encoding(data: bytes) -> None:
@@ -239,12 +260,27 @@ def _build_full_zip(layout: FullZipLayout, message: pb.FullZipLayout) -> None:
     message.layers.extend(_layer_numbers(layout.layers))
 
 
-def _parse_all_null(message: pb.ConstantLayout) -> AllNullLayout:
-    if message.HasField("inline_value"):
-        raise _unsupported("page layout", "constant with a value")
-    if message.HasField("rep_compression") or message.HasField("def_compression"):
-        raise _unsupported("page layout", "constant with compressed levels")
-    return AllNullLayout(_parse_layers(message.layers))
+def _parse_constant_layout(message: pb.ConstantLayout) -> ConstantLayout:
+    return ConstantLayout(
+        layers=_parse_layers(message.layers),
+        inline_value=bytes(message.inline_value) if message.HasField("inline_value") else None,
+        rep_compression=_parse_optional(message, "rep_compression", 0),
+        def_compression=_parse_optional(message, "def_compression", 0),
+        num_rep_values=_count(message.num_rep_values, "num_rep_values"),
+        num_def_values=_count(message.num_def_values, "num_def_values"),
+    )
+
+
+def _build_constant_layout(layout: ConstantLayout, message: pb.ConstantLayout) -> None:
+    message.layers.extend(_layer_numbers(layout.layers))
+    if layout.inline_value is not None:
+        message.inline_value = layout.inline_value
+    for name in ("rep_compression", "def_compression"):
+        spec = getattr(layout, name)
+        if spec is not None:
+            getattr(message, name).CopyFrom(_build_spec(spec))
+    message.num_rep_values = layout.num_rep_values
+    message.num_def_values = layout.num_def_values
 
 
 def _parse_layers(numbers: Sequence[int]) -> tuple[Layer, ...]:
@@ -372,6 +408,19 @@ def _parse_packed_struct(message: pb.PackedStruct, depth: int) -> Spec:
     return PackedStruct(widths, _parse_member(message, "values", depth))
 
 
+def _parse_variable_packed_struct(message: pb.VariablePackedStruct, depth: int) -> Spec:
+    return VariablePackedStruct(tuple(_parse_field(field, depth) for field in message.fields))
+
+
+def _parse_field(message: pb.VariablePackedStruct.FieldEncoding, depth: int) -> PackedField:
+    value = _parse_member(message, "value", depth)
+    if message.HasField("bits_per_value"):
+        return PackedField(value, bits_per_value=_bits(message.bits_per_value))
+    if message.HasField("bits_per_length"):
+        return PackedField(value, bits_per_length=_bits(message.bits_per_length))
+    raise CorruptFileError("a member of a packed struct says nothing about its width")
+
+
 _PARSERS: Mapping[str, Callable[[Any, int], Spec]] = MappingProxyType({
     "flat": _parse_flat,
     "variable": _parse_variable,
@@ -385,6 +434,7 @@ _PARSERS: Mapping[str, Callable[[Any, int], Spec]] = MappingProxyType({
     "general": _parse_general,
     "fixed_size_list": _parse_fixed_size_list,
     "packed_struct": _parse_packed_struct,
+    "variable_packed_struct": _parse_variable_packed_struct,
 })
 
 
@@ -424,9 +474,20 @@ def _build_spec(spec: Spec) -> pb.CompressiveEncoding:
         message.fixed_size_list.items_per_value = spec.items_per_value
         message.fixed_size_list.has_validity = spec.has_validity
         message.fixed_size_list.values.CopyFrom(_build_spec(spec.values))
-    else:
+    elif isinstance(spec, PackedStruct):
         message.packed_struct.bits_per_value.extend(spec.bits_per_value)
         message.packed_struct.values.CopyFrom(_build_spec(spec.values))
+    else:
+        message.variable_packed_struct.fields.extend(map(_build_field, spec.fields))
+    return message
+
+
+def _build_field(field: PackedField) -> pb.VariablePackedStruct.FieldEncoding:
+    message = pb.VariablePackedStruct.FieldEncoding(value=_build_spec(field.value))
+    if field.bits_per_value is not None:
+        message.bits_per_value = field.bits_per_value
+    else:
+        message.bits_per_length = field.bits_per_length or 0
     return message
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from alance.encodings.blocks import PageRows
 from alance.encodings.layout import open_page
+from alance.encodings.layout.blob import BlobReader
 from alance.encodings.layout.page import PageReader
 from alance.encodings.registry import EncodingRegistry
 from alance.encodings.rows import RowRanges
@@ -81,8 +82,23 @@ class ColumnReader:
 
     @property
     def num_bytes(self) -> int:
-        """Stored bytes over all pages."""
-        return sum(buffer.num_bytes for page in self._pages for buffer in page.buffers)
+        """Stored bytes over all pages; of blobs as many at most, with what lies between them."""
+        num_bytes = sum(buffer.num_bytes for page in self._pages for buffer in page.buffers)
+        if self._holds_blobs():
+            # Each page comes after its values; what a reader needs first may lie further on.
+            last = self._pages[-1]
+            num_bytes += min((buffer.start for buffer in last.buffers), default=0)
+        return num_bytes
+
+    def _holds_blobs(self) -> bool:
+        """Whether the first page does, if its encoding is at hand."""
+        if not self._pages:
+            return False
+        page, layout = self._opened.get(0), self._pages[0].layout
+        if page is None and isinstance(layout, bytes):
+            with self._locate(0):
+                page = self._open(0, layout)
+        return isinstance(page, BlobReader)
 
     @property
     def search_bytes(self) -> int:

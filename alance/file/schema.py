@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from alance.encodings.assemble import items_per_row
 from alance.encodings.options import ColumnOptions, column_options, parse_options
 from alance.errors import (
     InvalidInputError,
@@ -25,6 +26,7 @@ from alance.file.fields import (
     node_to_arrow,
     text_metadata,
 )
+from alance.file.storable import check_blobs, check_packed
 from alance.types import FileVersion
 
 __all__ = ["Field", "Leaf", "Nesting", "Node", "Schema", "match_append"]
@@ -60,6 +62,11 @@ class Leaf:
     def node(self) -> Node:
         """The leaf itself."""
         return self.nodes[-1]
+
+    @property
+    def items_per_row(self) -> int:
+        """How often pages count each row; see `alance.encodings.assemble.items_per_row`."""
+        return items_per_row([node.data_type for node in self.nodes])
 
     @property
     def options(self) -> ColumnOptions:
@@ -163,6 +170,9 @@ class Schema:
         InvalidInputError
             Names the first such field.
         """
+        for root in self.roots:
+            check_packed(root, version)
+            check_blobs(root, version)
         if version is FileVersion.V2_2:
             return
         for entry in self.fields:
@@ -238,8 +248,7 @@ class Schema:
         matches = roots.get(path[0], ())
         for i, name in enumerate(path):
             if i > 0:
-                whole = matches[0].kind in (Nesting.LEAF, Nesting.MAP)
-                below = () if whole else matches[0].children
+                below = () if matches[0].kind is Nesting.MAP else matches[0].children
                 matches = [node for node in below if node.field.name == name]
             if len(matches) != 1:
                 raise self._unknown(column, len(matches))
@@ -262,7 +271,7 @@ class Schema:
         while todo:
             node, path = todo.pop()
             yield path
-            if node.kind not in (Nesting.LEAF, Nesting.MAP):
+            if node.kind is not Nesting.MAP:
                 todo.extend((c, (*path, c.field.name)) for c in reversed(node.children))
 
 
@@ -281,8 +290,9 @@ def _chains(node: Node, above: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:
 
 
 def _pick(node: Node, path: tuple[str, ...], wanted: set[tuple[str, ...]]) -> list[Field]:
-    """Fields of `node` that are wanted, with all above and below them."""
-    if path in wanted:
+    """Fields of `node` that are wanted, with all above and below them; packed structs whole."""
+    is_packed = node.kind is Nesting.LEAF and bool(node.children)
+    if path in wanted or (is_packed and any(each[: len(path)] == path for each in wanted)):
         return [each.field for each in node.walk()]
     below = [
         entry

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol, TypeVar
 
 import anyio
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from alance._aio import first_error
 from alance.encodings.build import build_pages
+from alance.encodings.build_blob import BlobPage, build_blob_page
 from alance.encodings.layout.page import EncodedPage, PageBuffer
 from alance.encodings.shred import leaf_bytes, prune
 from alance.encodings.wire import build_column_encoding, build_page_layout
@@ -94,7 +96,7 @@ class FileWriter:
     schema
         Fields with their ids; batches have its Arrow schema.
     version
-        2.1.
+        2.1 or 2.2.
     run_in_thread
         Runs the encoding of one page.
     """
@@ -107,9 +109,9 @@ class FileWriter:
         version: FileVersion,
         run_in_thread: RunInThread,
     ) -> None:
-        if version is not FileVersion.V2_1:
+        if version not in (FileVersion.V2_1, FileVersion.V2_2):
             raise InvalidInputError(
-                f"data_storage_version {version.value} cannot be written; use '2.1'"
+                f"data_storage_version {version.value} cannot be written; use '2.1' or '2.2'"
             )
         schema.check_options()
         self.path = path
@@ -166,10 +168,11 @@ class FileWriter:
         """Encode pages in threads, a few at a time, and write them in order."""
         for first in range(0, len(due), 2):
             pair = due[first : first + 2]
-            built: list[list[EncodedPage]] = [[] for _ in pair]
+            built: list[Sequence[EncodedPage | BlobPage]] = [[] for _ in pair]
 
             async def build(i: int, column: _Column, rows: pa.Array) -> None:
-                built[i] = await self._run_in_thread(lambda: build_pages(rows, column.path))  # noqa: B023
+                work = partial(_build, column, rows, self._version)
+                built[i] = await self._run_in_thread(work)  # noqa: B023
 
             with first_error():
                 async with anyio.create_task_group() as tg:
@@ -177,13 +180,16 @@ class FileWriter:
                         tg.start_soon(build, i, column, rows)
             for (column, _), pages in zip(pair, built, strict=True):
                 for page in pages:
+                    if isinstance(page, BlobPage):
+                        values = await self._write(page.values)
+                        page = page.place(values.start)
                     await self._place(column, page)
 
     async def _place(self, column: _Column, page: EncodedPage) -> None:
         """Write a page's data buffers; its search buffers wait."""
         places = [None if b.is_search else await self._write(b) for b in page.buffers]
         priority = column.num_rows
-        column.num_rows += page.num_rows
+        column.num_rows += page.num_rows // column.leaf.items_per_row
         kept = tuple(b if b.is_search else PageBuffer((), False) for b in page.buffers)
         slim = EncodedPage(page.layout, kept, page.num_rows)
         column.pages.append(_PlacedPage(slim, priority, places))
@@ -248,6 +254,16 @@ class FileWriter:
         """Forget the file and whatever was uploaded of it."""
         if self._upload is not None:
             await self._upload.abort()
+
+
+def _build(
+    column: _Column, rows: pa.Array, version: FileVersion
+) -> Sequence[EncodedPage | BlobPage]:
+    """Encode rows as the pages that the metadata of their field asks for."""
+    options = column.leaf.options
+    if options.blob:
+        return [build_blob_page(rows, column.path, version)]
+    return build_pages(rows, column.path, options, version)
 
 
 def _child_path(leaf: Leaf) -> tuple[int, ...]:

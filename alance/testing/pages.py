@@ -8,16 +8,26 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from alance.encodings.assemble import LeafCounts, leaf_to_arrow, zip_leaves
+from alance.encodings.assemble import (
+    LeafCounts,
+    is_list,
+    is_struct_list,
+    items_per_row,
+    leaf_to_arrow,
+    zip_leaves,
+)
 from alance.encodings.build import build_pages
 from alance.encodings.compressive import default_registry
 from alance.encodings.layout import open_page
 from alance.encodings.layout.page import EncodedPage, PageReader
+from alance.encodings.options import ColumnOptions
 from alance.encodings.rows import RowRanges
 from alance.encodings.step import Decode, Fetch
 from alance.types import ByteRange, FileVersion
 
 __all__ = ["StoredPage", "leaf_paths", "pages_of", "read_array", "read_page"]
+
+NO_OPTIONS = ColumnOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +37,10 @@ class StoredPage:
     page: EncodedPage
     data: bytes
     buffers: tuple[ByteRange, ...]
+    version: FileVersion = FileVersion.V2_1
 
     @classmethod
-    def of(cls, page: EncodedPage) -> StoredPage:
+    def of(cls, page: EncodedPage, version: FileVersion = FileVersion.V2_1) -> StoredPage:
         """Lay out the buffers, each at a multiple of 64."""
         data, buffers = bytearray(), []
         for buffer in page.buffers:
@@ -38,12 +49,13 @@ class StoredPage:
             for part in buffer.parts:
                 data.extend(part.tobytes())
             buffers.append(ByteRange(start, len(data)))
-        return cls(page, bytes(data), tuple(buffers))
+        return cls(page, bytes(data), tuple(buffers), version)
 
     def open(self) -> PageReader:
         """Open it with the default registry."""
-        registry, version = default_registry(), FileVersion.V2_1
-        return open_page(self.page.layout, self.buffers, self.page.num_rows, registry, version)
+        return open_page(
+            self.page.layout, self.buffers, self.page.num_rows, default_registry(), self.version
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +72,27 @@ def leaf_paths(kind: pa.DataType) -> Iterator[_Path]:
             for below in leaf_paths(field.type):
                 only = pa.struct([field.with_type(below.chain[0])])
                 yield _Path((i, *below.steps), (only, *below.chain))
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    elif is_list(kind):
         make = pa.large_list if pa.types.is_large_list(kind) else pa.list_
-        for below in leaf_paths(kind.value_type):
-            whole = make(kind.value_field.with_type(below.chain[0]))
+        for below in leaf_paths(kind.field(0).type):
+            whole = make(kind.field(0).with_type(below.chain[0]))
             yield _Path(below.steps, (whole, *below.chain))
+    elif is_struct_list(kind):
+        for below in leaf_paths(kind.value_type):
+            item = kind.value_field.with_type(below.chain[0])
+            yield _Path(below.steps, (pa.list_(item, kind.list_size), *below.chain))
     else:
         yield _Path((), (kind,))
 
 
-def pages_of(array: pa.Array) -> list[list[StoredPage]]:
+def pages_of(
+    array: pa.Array,
+    version: FileVersion = FileVersion.V2_1,
+    options: ColumnOptions = NO_OPTIONS,
+) -> list[list[StoredPage]]:
     """Pages of every leaf of an array."""
     return [
-        [StoredPage.of(page) for page in build_pages(array, path.steps)]
+        [StoredPage.of(page, version) for page in build_pages(array, path.steps, options, version)]
         for path in leaf_paths(array.type)
     ]
 
@@ -99,10 +119,13 @@ def read_array(
     for path, pages in zip(leaf_paths(kind), leaves, strict=True):
         parts, start = [], 0
         for stored in pages:
-            inside = rows.within(start, start + stored.page.num_rows)
+            items = items_per_row(path.chain)
+            num_rows = stored.page.num_rows // items
+            inside = rows.within(start, start + num_rows)
             if len(inside.starts):
+                inside = RowRanges(inside.starts * items, inside.stops * items)
                 parts.append(read_page(stored, path.chain, inside)[0])
-            start += stored.page.num_rows
+            start += num_rows
         arrays.append(pa.concat_arrays(parts) if parts else pa.nulls(0, path.chain[0]))
     return zip_leaves(kind, arrays, LeafCounts(kind), rows.num_rows)
 

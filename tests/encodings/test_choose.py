@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from alance.encodings.spec import (
-    AllNullLayout,
+    ConstantLayout,
     FixedSizeList,
     Flat,
     Fsst,
@@ -202,13 +202,13 @@ def test_lists_of_booleans_stay_in_mini_blocks() -> None:
 @pytest.mark.parametrize("kind", [pa.int64(), pa.string(), pa.list_(pa.float32(), 200), pa.null()])
 def test_pages_of_nulls_store_nothing(kind: pa.DataType) -> None:
     page = only_page(pa.nulls(5000, kind))
-    assert page.page.layout == AllNullLayout((Layer.NULLABLE_ITEM,))
+    assert page.page.layout == ConstantLayout((Layer.NULLABLE_ITEM,))
     assert page.buffers == ()
 
 
 def test_nested_nulls_store_levels_only() -> None:
     page = only_page(pa.array([None, []], pa.list_(pa.int32())))
-    assert isinstance(page.page.layout, AllNullLayout)
+    assert isinstance(page.page.layout, ConstantLayout)
     rep, def_ = (page.data[b.start : b.stop] for b in page.buffers)
     assert (rep, def_) == (b"\1\0\1\0", b"\1\0\2\0")
 

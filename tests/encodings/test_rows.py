@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alance.encodings.blocks import (
+    ConstantBlock,
     DataBlock,
     DictionaryBlock,
     FixedSizeListBlock,
     FixedWidthBlock,
     NullBlock,
+    PackedStructBlock,
     VariableWidthBlock,
 )
 from alance.encodings.rows import RowRanges, expand_ranges, select, take
@@ -92,6 +94,8 @@ def blocks() -> dict[str, DataBlock]:
         "lists of nulls": FixedSizeListBlock(3, 20, item_bits, NullBlock(60)),
         "dictionary": DictionaryBlock(fixed(numbers, 16), NullBlock(20)),
         "nulls": NullBlock(20),
+        "structs": PackedStructBlock(20, (fixed(numbers, 8), fixed(numbers, 64))),
+        "constant": ConstantBlock(20, fixed([7], 32)),
     }
 
 
@@ -115,6 +119,10 @@ def content(block: DataBlock) -> list[object]:
             return content(indices)
         case NullBlock(count):
             return [None] * count
+        case ConstantBlock(count, value):
+            return content(value) * count
+        case PackedStructBlock(_, members):
+            return [list(row) for row in zip(*map(content, members), strict=True)]
 
 
 @pytest.mark.parametrize("name", list(blocks()))

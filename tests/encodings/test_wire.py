@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from lance.file import LanceFileWriter
 
 from alance.encodings.spec import (
-    AllNullLayout,
+    BlobLayout,
     ByteStreamSplit,
     Constant,
+    ConstantLayout,
     Dictionary,
     FixedSizeList,
     Flat,
@@ -101,7 +102,15 @@ layouts: st.SearchStrategy[Layout] = st.one_of(
             layers=layers,
         )
     ),
-    st.builds(AllNullLayout, layers),
+    st.builds(
+        ConstantLayout,
+        layers=layers,
+        inline_value=st.none() | blobs,
+        rep_compression=st.none() | specs,
+        def_compression=st.none() | specs,
+        num_rep_values=st.integers(0, 2**40),
+        num_def_values=st.integers(0, 2**40),
+    ),
 )
 ITEM = pb.REPDEF_ALL_VALID_ITEM
 FLAT = pb.CompressiveEncoding(flat=pb.Flat(bits_per_value=32))
@@ -151,7 +160,7 @@ class TestRoundTrip:
     def test_any_prefix_before_the_last_slash(self) -> None:
         message = pb.PageLayout(constant_layout=pb.ConstantLayout(layers=[pb.REPDEF_NULLABLE_ITEM]))
         data = wrapped(message, "type.googleapis.com/lance.encodings21.PageLayout")
-        assert parse_page_layout(data) == AllNullLayout((Layer.NULLABLE_ITEM,))
+        assert parse_page_layout(data) == ConstantLayout((Layer.NULLABLE_ITEM,))
 
     def test_unknown_members_are_passed_over(self) -> None:
         message = pb.PageLayout.FromString(
@@ -160,7 +169,7 @@ class TestRoundTrip:
             ).SerializeToString()
             + b"\xfa\x3e\x03abc"
         )
-        assert parse_page_layout(wrapped(message)) == AllNullLayout((Layer.NULLABLE_ITEM,))
+        assert parse_page_layout(wrapped(message)) == ConstantLayout((Layer.NULLABLE_ITEM,))
 
     def test_worked_example(self) -> None:
         """int32 values 1, 2, 3, null."""
@@ -185,26 +194,6 @@ class TestRefused:
         ("data", "feature"),
         [
             (wrapped(pb.PageLayout()), "page layout unknown"),
-            (
-                wrapped(pb.PageLayout(blob_layout=pb.BlobLayout(layers=[ITEM]))),
-                "page layout blob_layout",
-            ),
-            (
-                wrapped(
-                    pb.PageLayout(
-                        constant_layout=pb.ConstantLayout(layers=[ITEM], inline_value=b"1")
-                    )
-                ),
-                "page layout constant with a value",
-            ),
-            (
-                wrapped(
-                    pb.PageLayout(
-                        constant_layout=pb.ConstantLayout(layers=[ITEM], rep_compression=FLAT)
-                    )
-                ),
-                "page layout constant with compressed levels",
-            ),
             (
                 wrapped(pb.PageLayout(), "/lance.encodings.ArrayEncoding"),
                 "encoding message lance.encodings.ArrayEncoding",
@@ -391,13 +380,14 @@ class TestReferencePages:
             layout = parse_page_layout(page)
             assert build_page_layout(layout) == page
             if expected is not None:
-                assert not isinstance(layout, AllNullLayout)
+                assert not isinstance(layout, ConstantLayout | BlobLayout)
                 assert isinstance(layout.value_compression, expected)
 
     def test_constant_pages_of_2_2(self, tmp_path: Path) -> None:
         (page,) = reference_pages(tmp_path / "f", pa.array([7] * 100), {}, "2.2")
-        with pytest.raises(UnsupportedFeatureError, match="constant with a value"):
-            parse_page_layout(page)
+        layout = ConstantLayout((Layer.ALL_VALID_ITEM,), (7).to_bytes(8, "little"))
+        assert parse_page_layout(page) == layout
+        assert build_page_layout(layout) == page
 
     def test_large_chunks_of_2_2(self, tmp_path: Path) -> None:
         (page,) = reference_pages(tmp_path / "f", pa.array([7, 8]), {}, "2.2")
@@ -408,5 +398,6 @@ class TestReferencePages:
     def test_blob_pages(self, tmp_path: Path) -> None:
         data, marks = marked(pa.array([b"x"], pa.large_binary()), blob="true")
         (page,) = reference_pages(tmp_path / "f", data, marks, "2.1")
-        with pytest.raises(UnsupportedFeatureError, match="blob_layout"):
-            parse_page_layout(page)
+        layout = parse_page_layout(page)
+        assert isinstance(layout, BlobLayout)
+        assert build_page_layout(layout) == page

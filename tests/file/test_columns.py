@@ -12,10 +12,10 @@ from alance.encodings.assemble import leaf_to_arrow
 from alance.encodings.blocks import Levels, NullBlock, PageRows
 from alance.encodings.compressive import default_registry
 from alance.encodings.rows import RowRanges
-from alance.encodings.spec import AllNullLayout, Layer
+from alance.encodings.spec import ConstantLayout, Layer
 from alance.encodings.step import Decode, Fetch
 from alance.encodings.wire import build_page_layout
-from alance.errors import CorruptFileError, UnsupportedFeatureError
+from alance.errors import CorruptFileError
 from alance.file.columns import ColumnReader, run_steps
 from alance.file.metadata import PageInfo
 from alance.testing.pages import StoredPage, pages_of
@@ -157,7 +157,7 @@ async def test_each_page_is_told_what_it_asked_for() -> None:
 
 
 async def test_errors_name_page_and_column() -> None:
-    good = PageInfo(10, 0, (), build_page_layout(AllNullLayout((Layer.NULLABLE_ITEM,))))
+    good = PageInfo(10, 0, (), build_page_layout(ConstantLayout((Layer.NULLABLE_ITEM,))))
     bad = PageInfo(10, 10, (), b"\xff")
     column = ColumnReader(3, [good, bad], default_registry(), FileVersion.V2_1, path="f")
     assert len(column.plan(RowRanges.one(0, 10))) == 1, "the other page is not looked at"
@@ -169,11 +169,11 @@ async def test_errors_name_page_and_column() -> None:
 
 
 async def test_constant_pages_of_file_version_2_2() -> None:
-    layout = build_page_layout(AllNullLayout((Layer.NULLABLE_ITEM,)))
+    layout = build_page_layout(ConstantLayout((Layer.NULLABLE_ITEM,)))
     page = PageInfo(10, 0, (ByteRange(0, 8),), layout)
     older = ColumnReader(0, [page], default_registry(), FileVersion.V2_1, path="f")
     newer = ColumnReader(0, [page], default_registry(), FileVersion.V2_2, path="f")
     (step,) = older.plan(RowRanges.one(0, 10))
     assert isinstance(step, Decode)
-    with pytest.raises(UnsupportedFeatureError, match="constant page"):
-        newer.plan(RowRanges.one(0, 10))
+    (step,) = newer.plan(RowRanges.one(0, 10))
+    assert isinstance(step, Fetch), "there a buffer holds the value"

@@ -282,7 +282,7 @@ async def test_pages_are_encoded_beside_one_another() -> None:
     assert most == 2
 
 
-@pytest.mark.parametrize("version", [FileVersion.V2_0, FileVersion.V2_2, FileVersion.V0_1])
+@pytest.mark.parametrize("version", [FileVersion.V2_0, FileVersion.V0_1])
 def test_other_file_versions_are_refused(version: FileVersion) -> None:
     schema = Schema.from_arrow(pa.schema([("x", pa.int8())]))
     with pytest.raises(InvalidInputError, match=f"data_storage_version {version.value}"):

@@ -10,8 +10,10 @@ from alance.encodings.compressive.fsst import FsstEncoding
 from alance.encodings.compressive.general import GeneralEncoding
 from alance.encodings.compressive.inline_bitpacking import InlineBitpackingEncoding
 from alance.encodings.compressive.out_of_line_bitpacking import OutOfLineBitpackingEncoding
+from alance.encodings.compressive.packed_struct import PackedStructEncoding
 from alance.encodings.compressive.rle import RleEncoding
 from alance.encodings.compressive.variable import VariableEncoding
+from alance.encodings.compressive.variable_packed_struct import VariablePackedStructEncoding
 from alance.encodings.registry import EncodingRegistry
 
 __all__ = ["default_registry"]
@@ -28,6 +30,8 @@ def default_registry() -> EncodingRegistry:
         GeneralEncoding(),
         InlineBitpackingEncoding(),
         OutOfLineBitpackingEncoding(),
+        PackedStructEncoding(),
         RleEncoding(),
         VariableEncoding(),
+        VariablePackedStructEncoding(),
     ))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from alance.encodings.layout.all_null import AllNullReader
+from alance.encodings.layout.blob import BlobReader
+from alance.encodings.layout.constant import ConstantReader
 from alance.encodings.layout.full_zip import FullZipReader
 from alance.encodings.layout.miniblock import MiniBlockReader
 from alance.encodings.layout.page import PageReader
 from alance.encodings.registry import EncodingRegistry
-from alance.encodings.spec import AllNullLayout, FullZipLayout, Layout, MiniBlockLayout
+from alance.encodings.spec import BlobLayout, ConstantLayout, FullZipLayout, Layout, MiniBlockLayout
 from alance.types import ByteRange, FileVersion
 
 __all__ = ["open_page"]
@@ -36,5 +37,8 @@ def open_page(
             return MiniBlockReader(layout, buffers, num_rows, registry)
         case FullZipLayout():
             return FullZipReader(layout, buffers, num_rows, registry)
-        case AllNullLayout():
-            return AllNullReader(layout, buffers, num_rows, version)
+        case ConstantLayout():
+            return ConstantReader(layout, buffers, num_rows, registry, version)
+        case BlobLayout(inner, layers):
+            places = open_page(inner, buffers, num_rows, registry, version)
+            return BlobReader(layers, places)

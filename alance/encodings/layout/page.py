@@ -54,6 +54,11 @@ class EncodedPage:
     buffers: tuple[PageBuffer, ...]
     num_rows: int
 
+    @property
+    def num_bytes(self) -> int:
+        """Size of all buffers."""
+        return sum(buffer.num_bytes for buffer in self.buffers)
+
 
 def need(buffers: Sequence[ByteRange], count: int, what: str) -> None:
     """Refuse a page that has fewer buffers than its layout needs."""

@@ -1,0 +1,128 @@
+"""Building constant pages: values that are all the same, or that are all null."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from alance.encodings.blocks import Bytes, FixedWidthBlock, VariableWidthBlock
+from alance.encodings.layout.page import EncodedPage, PageBuffer
+from alance.encodings.levels import Shape, encode_levels
+from alance.encodings.rows import select, take
+from alance.encodings.shred import Shredded
+from alance.encodings.spec import ConstantLayout, Layer, Spec
+from alance.types import FileVersion
+
+__all__ = ["build_constant", "build_nulls", "find_constant"]
+
+INLINE_BYTES_MAX = 32
+SAMPLE_VALUES = 256
+ITEM = (Layer.NULLABLE_ITEM,)
+
+
+def find_constant(shredded: Shredded) -> FixedWidthBlock | VariableWidthBlock | None:
+    """Find the one value that all valid leaf slots hold, bit by bit; None where there are two.
+
+    Most pages are told from a look at their first values.
+    """
+    values = shredded.values
+    if not isinstance(values, FixedWidthBlock | VariableWidthBlock):
+        return None
+    valid = _valid_slots(shredded)
+    first = 0 if valid is None else int(valid[0])
+    sample = np.arange(min(values.num_values, SAMPLE_VALUES)) if valid is None else valid
+    if not _all_same(take(values, sample[:SAMPLE_VALUES].astype(np.int64))):
+        return None
+    if not _all_same(values if valid is None else take(values, valid)):
+        return None
+    found = select(values, np.array([first], np.int64), np.array([first + 1], np.int64))
+    assert isinstance(found, FixedWidthBlock | VariableWidthBlock)
+    return found
+
+
+def _valid_slots(shredded: Shredded) -> npt.NDArray[np.int64] | None:
+    """Positions of the leaf slots that hold a value; None when all do."""
+    def_ = shredded.levels.def_
+    if def_ is None:
+        return None
+    visible = def_[def_ <= Shape.of(shredded.layers).max_visible]
+    return None if not visible.any() else np.flatnonzero(visible == 0)
+
+
+def _all_same(values: object) -> bool:
+    if isinstance(values, VariableWidthBlock):
+        offsets = values.offsets
+        length = int(offsets[1] - offsets[0])
+        if bool((np.diff(offsets) != length).any()):
+            return False
+        rows = values.data[int(offsets[0]) : int(offsets[-1])].reshape(values.num_values, length)
+        return bool((rows == rows[0]).all())
+    assert isinstance(values, FixedWidthBlock)
+    if values.bits_per_value == 1:
+        bits = np.unpackbits(values.data, count=values.num_values, bitorder="little")
+        return bool((bits == bits[0]).all())
+    width = values.bits_per_value // 8
+    rows = values.data.reshape(values.num_values, width)
+    if width in (1, 2, 4, 8):
+        rows = rows.view(f"<u{width}")
+    return bool((rows == rows[0]).all())
+
+
+def build_constant(shredded: Shredded, value: FixedWidthBlock | VariableWidthBlock) -> EncodedPage:
+    """Build a page whose valid leaf slots all hold `value` (specification: 2.2, section 3)."""
+    inline: bytes | None = None
+    buffers = []
+    if isinstance(value, VariableWidthBlock):
+        start, stop = int(value.offsets[0]), int(value.offsets[1])
+        places = np.array([0, stop - start], value.offsets.dtype).view(np.uint8)
+        buffers.append(_value_buffer(places, value.data[start:stop]))
+    elif value.bits_per_value == 1:
+        inline = bytes([int(value.data[0]) & 1])
+    elif len(value.data) <= INLINE_BYTES_MAX:
+        inline = value.data.tobytes()
+    else:
+        buffers.append(_value_buffer(value.data))
+    if shredded.needs_levels:
+        buffers.extend(_plain_levels(shredded))
+    return EncodedPage(ConstantLayout(shredded.layers, inline), tuple(buffers), shredded.num_rows)
+
+
+def _value_buffer(*parts: Bytes) -> PageBuffer:
+    """Arrow buffers of one value behind their number and lengths."""
+    header = np.array([len(parts), *map(len, parts)], "<u4").view(np.uint8)
+    return PageBuffer([header, *parts], is_search=True)
+
+
+def _plain_levels(shredded: Shredded) -> list[PageBuffer]:
+    """Both streams as they are; one that the page has not is empty."""
+    levels = (shredded.levels.rep, shredded.levels.def_)
+    parts = [[] if stream is None else [stream.view(np.uint8)] for stream in levels]
+    return [PageBuffer(part, is_search=False) for part in parts]
+
+
+def build_nulls(shredded: Shredded, version: FileVersion) -> EncodedPage:
+    """Build a page without a leaf value: levels at most, compressed since file version 2.2."""
+    levels = (shredded.levels.rep, shredded.levels.def_)
+    if shredded.layers == ITEM or all(stream is None for stream in levels):
+        # Without levels there are only empty structs: valid, yet the format has no other page for
+        # them.
+        return EncodedPage(ConstantLayout(ITEM), (), shredded.num_rows)
+    if version is FileVersion.V2_1:
+        layout = ConstantLayout(shredded.layers)
+        return EncodedPage(layout, tuple(_plain_levels(shredded)), shredded.num_rows)
+    specs: list[Spec | None] = []
+    counts: list[int] = []
+    buffers: list[PageBuffer] = []
+    for stream in levels:
+        if stream is None:
+            specs.append(None)
+            counts.append(0)
+            buffers.append(PageBuffer([], is_search=False))
+            continue
+        spec, encoded = encode_levels(stream, np.array([0, len(stream)], np.int64), version)
+        specs.append(spec)
+        counts.append(len(stream))
+        start, size = int(encoded.offsets[0]), int(encoded.sizes[0])
+        buffers.append(PageBuffer([encoded.data[start : start + size]], is_search=False))
+    layout = ConstantLayout(shredded.layers, None, specs[0], specs[1], counts[0], counts[1])
+    return EncodedPage(layout, tuple(buffers), shredded.num_rows)

@@ -1,0 +1,102 @@
+"""What columns with a form of their own, packed structs and blobs, can be stored as."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from alance.errors import InvalidInputError
+from alance.file.fields import Nesting, Node
+from alance.types import FileVersion
+
+__all__ = ["check_blobs", "check_packed"]
+
+
+def check_packed(root: Node, version: FileVersion) -> None:
+    """Refuse packed structs with members that a row of bytes cannot hold.
+
+    Raises
+    ------
+    InvalidInputError
+        Names the member.
+    """
+    _check_packed(root, root.field.name, version)
+
+
+def _check_packed(node: Node, path: str, version: FileVersion) -> None:
+    is_packed = node.kind is Nesting.LEAF and bool(node.children)
+    for child in node.children:
+        below = f"{path}.{child.field.name}"
+        if not is_packed:
+            _check_packed(child, below, version)
+        elif not _fits_row(child.data_type, version):
+            raise InvalidInputError(
+                f"member {below!r} of type {child.data_type} cannot be stored in a packed struct "
+                f"of file version {version.value}; {_fitting(version)}; remove "
+                "'lance-encoding:packed' from the metadata of the struct, or cast the member"
+            )
+
+
+def _fitting(version: FileVersion) -> str:
+    if version is FileVersion.V2_1:
+        return "members are numbers, times and fixed-size binaries there"
+    return "members are numbers, times, strings, binaries and fixed-size lists of numbers"
+
+
+def _fits_row(kind: pa.DataType, version: FileVersion) -> bool:
+    if version is not FileVersion.V2_1:
+        if pa.types.is_fixed_size_list(kind):
+            return _has_bytes(kind.value_type)
+        if any(test(kind) for test in _VARIABLE):
+            return True
+    return _has_bytes(kind)
+
+
+def _has_bytes(kind: pa.DataType) -> bool:
+    """Whether values take a fixed number of whole bytes."""
+    if pa.types.is_nested(kind) or pa.types.is_dictionary(kind):
+        return False
+    try:
+        return bool(kind.bit_width >= 8)
+    except ValueError:
+        return False
+
+
+_VARIABLE = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+)
+
+
+def check_blobs(root: Node, version: FileVersion) -> None:
+    """Refuse blobs of types and in places where the format has none.
+
+    Raises
+    ------
+    InvalidInputError
+        Names the column.
+    """
+    _check_blobs(root, root.field.name, version)
+
+
+def _check_blobs(node: Node, path: str, version: FileVersion) -> None:
+    if node.field.is_blob:
+        if version is not FileVersion.V2_1:
+            raise InvalidInputError(
+                f"column {path!r} asks to be stored as a blob, which this library writes in file "
+                "version 2.1 only; write with data_storage_version='2.1', or remove "
+                "'lance-encoding:blob' from the metadata of the field"
+            )
+        if not pa.types.is_large_binary(node.data_type):
+            raise InvalidInputError(
+                f"column {path!r} of type {node.data_type} cannot be stored as a blob; cast it to "
+                "large_binary, or remove 'lance-encoding:blob' from the metadata of the field"
+            )
+    for child in node.children:
+        if child.field.is_blob and node.kind not in (Nesting.STRUCT, Nesting.LEAF):
+            raise InvalidInputError(
+                f"column {path!r} holds lists of blobs, which file version {version.value} cannot "
+                "store; remove 'lance-encoding:blob' from the metadata of the items"
+            )
+        _check_blobs(child, f"{path}.{child.field.name}", version)
