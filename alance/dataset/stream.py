@@ -13,7 +13,7 @@ import anyio.abc
 import pyarrow as pa
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from alance._aio import OwnedTasks, first_error
+from alance._aio import OwnedTasks, first_error, run_to_end
 from alance.dataset.fragment import FragmentReader, Places, open_fragment
 from alance.dataset.projection import Projection
 from alance.dataset.rebatch import Rebatcher
@@ -86,8 +86,7 @@ class BatchStream(AsyncIterator[pa.RecordBatch]):
         self._handover.close()
         if self._task is not None:
             self._task.cancel()
-            with anyio.CancelScope(shield=True):
-                await self._handover.ended.wait()
+            await run_to_end(self._handover.ended.wait())
 
     def __del__(self) -> None:
         task = self._task

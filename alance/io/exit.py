@@ -42,24 +42,13 @@ class OutstandingObjects:
     def __init__(self, drain: Callable[[], object]) -> None:
         self._drain = drain
         self._watched: list[weakref.ref[object]] = []
-        self._is_used = False
-        self._is_inherited = False
         self._prune_at = PRUNE_AT_LEAST
         atexit.register(self.wait)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self.forget)
 
-    @property
-    def is_inherited(self) -> bool:
-        """Whether this is a forked child of a process that had started the runtime.
-
-        The child has the runtime without its threads: what it is asked for never ends.
-        """
-        return self._is_inherited
-
     def watch(self, held: T) -> T:
         """Remember `held`, weakly; returns it, so that callers need keep no name for it."""
-        self._is_used = True
         if len(self._watched) >= self._prune_at:
             self._watched = self._alive()
             self._prune_at = max(PRUNE_AT_LEAST, 2 * len(self._watched))
@@ -88,7 +77,6 @@ class OutstandingObjects:
     def forget(self) -> None:
         """Watch nothing: in a forked child the threads that held the objects do not exist."""
         self._watched = []
-        self._is_inherited = self._is_used
 
     def _alive(self) -> list[weakref.ref[object]]:
         return [one for one in self._watched if one() is not None]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import copy
-import os
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import anyio
 import obstore
-import obstore.exceptions
 from obstore.store import AzureStore, GCSStore, LocalStore, MemoryStore, S3Store
 
 from alance.errors import (
@@ -24,8 +23,8 @@ from alance.errors import (
     StoreError,
     StoreTimeoutError,
 )
-from alance.io import forked
 from alance.io.exit import OutstandingObjects
+from alance.io.forked import ObstoreLibrary
 from alance.io.store import UPLOAD_PART_BYTES, Data, ObjectInfo, Upload, buffers_of
 
 if TYPE_CHECKING:
@@ -47,7 +46,8 @@ IN_MEMORY_COST_BYTES = 16 << 10
 LAST_CALL_S = 30.0
 """How long the request that ends an upload may go on after its caller was cancelled."""
 
-_outstanding = OutstandingObjects(drain=obstore.Bytes)
+_library = ObstoreLibrary()
+_outstanding = OutstandingObjects(drain=lambda: _library.use().Bytes())
 
 
 class ObstoreStore:
@@ -59,20 +59,34 @@ class ObstoreStore:
         The obstore store; its own retries and time limits hold.
     url
         Scheme and bucket.
+    make
+        Makes the same store again from another copy of obstore, for a forked process; None takes it
+        over from `store`.
     """
 
-    def __init__(self, store: AnyStore, url: str) -> None:
+    def __init__(
+        self, store: AnyStore, url: str, *, make: Callable[[ModuleType], AnyStore] | None = None
+    ) -> None:
         self._given = store
+        self._make = make or partial(_remake, store)
         self._url = url
-        self._pid = os.getpid()
+        self._is_local = isinstance(store, LocalStore)
+        self._has_suffixes = not isinstance(store, AzureStore)
 
     @property
     def _store(self) -> AnyStore:
-        """The store; after a fork a copy, as parent and child must not share its connections."""
-        if self._pid != os.getpid():
-            if not isinstance(self._given, MemoryStore):
-                self._given = copy.copy(self._given)
-            self._pid = os.getpid()
+        """The store; after a fork one of the child's own, with connections of its own.
+
+        Raises
+        ------
+        StoreError
+            It is in the parent's memory.
+        """
+        kind = getattr(_library.use().store, type(self._given).__name__)
+        if not isinstance(self._given, kind):
+            if isinstance(self._given, MemoryStore):
+                raise StoreError(f"{self._url} is in the memory of this forked process's parent")
+            self._given = self._make(_library.use())
         return self._given
 
     @property
@@ -100,7 +114,7 @@ class ObstoreStore:
         with self.translated(path):
             answer = memoryview(
                 await _outstanding.watch(
-                    _api().get_range_async(self._store, path, start=start, end=stop)
+                    _library.use().get_range_async(self._store, path, start=start, end=stop)
                 )
             )
         return self._checked(answer, path, start, stop)
@@ -111,7 +125,7 @@ class ObstoreStore:
         Two requests instead of one on Azure, which knows no suffix ranges, for an empty object on
         S3 and GCS, which refuse them, and for `num_bytes` of 0.
         """
-        if num_bytes > 0 and not isinstance(self._store, AzureStore):
+        if num_bytes > 0 and self._has_suffixes:
             try:
                 return await self._get_suffix(path, num_bytes)
             except StoreError as exc:
@@ -123,7 +137,9 @@ class ObstoreStore:
     async def _get_suffix(self, path: str, num_bytes: int) -> tuple[memoryview, int]:
         with self.translated(path):
             result = await _outstanding.watch(
-                _api().get_async(self._store, path, options={"range": {"suffix": num_bytes}})
+                _library.use().get_async(
+                    self._store, path, options={"range": {"suffix": num_bytes}}
+                )
             )
             start, stop = result.range
             size = result.meta["size"]
@@ -139,7 +155,7 @@ class ObstoreStore:
     async def head(self, path: str) -> ObjectInfo:
         """Size and time of an object."""
         with self.translated(path):
-            return _info(await _outstanding.watch(_api().head_async(self._store, path)))
+            return _info(await _outstanding.watch(_library.use().head_async(self._store, path)))
 
     async def list(
         self, prefix: str, *, start_after: str | None = None, limit: int | None = None
@@ -152,20 +168,20 @@ class ObstoreStore:
         try:
             return await self._list(prefix, start_after, limit)
         except ObjectNotFoundError:
-            if not isinstance(self._store, LocalStore):
+            if not self._is_local:
                 raise  # the bucket is missing
             return ()
 
     async def _list(
         self, prefix: str, start_after: str | None, limit: int | None
     ) -> Sequence[ObjectInfo]:
-        local = isinstance(self._store, LocalStore)
+        local = self._is_local
         wanted = sys.maxsize if limit is None or local else limit
         found: list[ObjectInfo] = []
         if wanted <= 0:
             return found
         with self.translated(prefix):
-            stream = _api().list(
+            stream = _library.use().list(
                 self._store,
                 prefix or None,
                 offset=start_after,
@@ -192,7 +208,7 @@ class ObstoreStore:
     async def _put(self, path: str, data: Data, mode: Any) -> None:
         pieces = [_outstanding.watch(memoryview(one)) for one in joined(buffers_of(data))]
         with self.translated(path):
-            sending = _api().put_async(
+            sending = _library.use().put_async(
                 self._store,
                 path,
                 pieces[0] if len(pieces) == 1 else pieces,
@@ -209,7 +225,7 @@ class ObstoreStore:
         """Remove an object; no error when there is none."""
         try:
             with self.translated(path):
-                await _outstanding.watch(_api().delete_async(self._store, path))
+                await _outstanding.watch(_library.use().delete_async(self._store, path))
         except ObjectNotFoundError:
             return
 
@@ -256,7 +272,7 @@ class _ObstoreUpload:
         self._held_bytes += sum(view.nbytes for view in views)
         if self._handed_bytes + self._held_bytes > UPLOAD_PART_BYTES:
             if self._writer is None:
-                self._writer = _api().open_writer_async(
+                self._writer = _library.use().open_writer_async(
                     self._store,
                     self._path,
                     buffer_size=UPLOAD_PART_BYTES,
@@ -326,9 +342,11 @@ class _ObstoreUpload:
             )
 
 
-def _api() -> Any:
-    """Functions of obstore that answer in this process."""
-    return forked if _outstanding.is_inherited else obstore
+def _remake(store: Any, library: ModuleType) -> AnyStore:
+    """Make the same store from another copy of obstore, by what pickling would keep of it."""
+    arguments, options = store.__getnewargs_ex__()
+    made: AnyStore = getattr(library.store, type(store).__name__)(*arguments, **options)
+    return made
 
 
 def joined(views: Sequence[memoryview]) -> list[memoryview]:
@@ -358,7 +376,7 @@ def _translate(exc: Exception, url: str, path: str) -> AlanceError:
     """Our exception for one of obstore's; some kinds are only told apart by their text."""
     place, text = f"{url}/{path}", str(exc)
     message = f"{place}: {summary(exc)}"
-    theirs = obstore.exceptions
+    theirs = _library.use().exceptions
     if isinstance(exc, FileNotFoundError) or "NotADirectory" in text:
         return ObjectNotFoundError(f"{place} does not exist", path=path)
     if isinstance(exc, theirs.AlreadyExistsError):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from types import ModuleType
+from typing import TYPE_CHECKING
 
+import obstore
 from obstore.store import AzureStore, GCSStore, LocalStore, MemoryStore, S3Store
 
 from alance.errors import InvalidInputError
@@ -44,22 +47,31 @@ def open_store(config: StoreConfig) -> ObstoreStore:
         return LocalFileStore(config.url)
     if config.scheme == "memory":
         return ObstoreStore(MemoryStore(), config.url)
-    options = dict(config.options)
-    kind: Any = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}[config.scheme]
+    make = partial(_make, config)
     try:
-        made = kind(
-            config.bucket,
-            retry_config=_retry_config(options),
-            config=options,
-            credential_provider=config.credentials,
-        )
+        made = make(obstore)
     except InvalidInputError:
         raise
     except Exception as exc:
         raise InvalidInputError(
             f"{config.url}: the storage options are not usable: {summary(exc)}"
         ) from exc
-    return ObstoreStore(made, config.url)
+    return ObstoreStore(made, config.url, make=make)
+
+
+def _make(config: StoreConfig, library: ModuleType) -> AnyStore:
+    """Make the store of a cloud, as an object of this library: obstore or a copy of it."""
+    options = dict(config.options)
+    kind = getattr(
+        library.store, {"s3": "S3Store", "gs": "GCSStore", "az": "AzureStore"}[config.scheme]
+    )
+    store: AnyStore = kind(
+        config.bucket,
+        retry_config=_retry_config(options),
+        config=options,
+        credential_provider=config.credentials,
+    )
+    return store
 
 
 def path_in_store(config: StoreConfig, path: str) -> str:
