@@ -16,7 +16,7 @@ PROTOC := .cache/protoc
 NATIVE := $(wildcard $(addprefix alance/kernels/*.,pyx pxi pxd h))
 PROTO := $(wildcard protos/alance/proto/*.proto)
 
-.PHONY: help install test demo bench lint types protos integration exit-test clean
+.PHONY: help install test demo bench lint types protos integration conformance exit-test clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -41,7 +41,10 @@ types: $(INSTALLED) ## mypy --strict
 	$(BIN)/mypy
 
 integration: $(INSTALLED) ## run the tests that need servers, faults or many processes
-	$(BIN)/python -m pytest integration
+	$(BIN)/python -m pytest integration --ignore integration/conformance
+
+conformance: $(INSTALLED) ## write a matrix of data with pylance, read it here, and the other way round
+	$(BIN)/python -m pytest -n 2 integration/conformance
 
 exit-test: $(INSTALLED) ## end 200 short processes, each with status 0
 	ALANCE_EXIT_PROCESSES=200 $(BIN)/python -m pytest tests/test_clean_exit.py

@@ -1,0 +1,19 @@
+"""A slice of the conformance suite: every type, nesting, length and setting at least once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from integration.conformance.cases import all_cases
+from integration.conformance.check import check_case
+from integration.conformance.matrix import Case, thin
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+
+@pytest.mark.parametrize("case", thin(all_cases()), ids=lambda case: case.name)
+async def test_both_libraries_agree(case: Case, tmp_path: Path) -> None:
+    here, there = await check_case(case, tmp_path)
+    assert bool(here) == bool(there) == bool(case.num_rows)
