@@ -126,6 +126,7 @@ class TestScans:
                 found += [row async for batch in batches for row in batch["a"].to_pylist()]
         assert found == list(range(500))
 
+    @pytest.mark.slow
     async def test_a_limit_behind_a_filter_stops_the_rest(self, tmp_path: Path) -> None:
         session = alance.Session()
         ds = await alance.write_dataset(

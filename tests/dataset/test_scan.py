@@ -113,6 +113,7 @@ class TestRows:
         assert len(set(column_a(found))) == 10
         assert min(column_a(found)) >= 500
 
+    @pytest.mark.slow
     @given(
         batch_size=st.none() | st.integers(1, 60),
         limit=st.none() | st.integers(0, 110),

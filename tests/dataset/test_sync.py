@@ -140,6 +140,12 @@ def test_works_beside_a_running_loop(dataset: sync.Dataset) -> None:
     assert asyncio.run(main()) == 99
 
 
+METHODS = {
+    "fork": multiprocessing.get_context("fork").Process,
+    "spawn": multiprocessing.get_context("spawn").Process,
+}
+
+
 def _read(uri: str, options: dict[str, str] | None, inherited: sync.Dataset | None) -> None:
     """Read and append in a child; an error makes its exit status 1."""
     ds = sync.open_dataset(uri, storage_options=options)
@@ -151,8 +157,10 @@ def _read(uri: str, options: dict[str, str] | None, inherited: sync.Dataset | No
 
 
 @pytest.mark.parametrize("place", ["local", "s3"])
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", [*METHODS])
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:lance is not fork-safe")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_child_processes(
     tmp_path: Path, place: str, method: str, request: pytest.FixtureRequest
 ) -> None:
@@ -164,7 +172,7 @@ def test_child_processes(
     batches = iter(ds.scan(batch_size=5))
     next(batches)  # the loop is in the middle of something
     kept = ds if method == "fork" else None
-    child = multiprocessing.get_context(method).Process(target=_read, args=(uri, options, kept))
+    child = METHODS[method](target=_read, args=(uri, options, kept))
     child.start()
     child.join(60)
     code = child.exitcode
@@ -191,6 +199,7 @@ def test_an_interrupt_cancels_the_call(tmp_path: Path) -> None:
     assert files(tmp_path) == {}, "the write has ended, and removed its files"
 
 
+@pytest.mark.slow
 def test_the_loop_ends_with_the_process(tmp_path: Path) -> None:
     script = f"""
 import pyarrow as pa, alance

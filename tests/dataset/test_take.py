@@ -55,6 +55,7 @@ async def test_rows_come_in_the_order_asked_for(dataset: alance.Dataset, indices
     assert found.equals(expected)
 
 
+@pytest.mark.slow
 @given(indices=st.lists(st.integers(0, 999), max_size=50))
 async def test_any_indices(indices: list[int]) -> None:
     session = alance.Session()

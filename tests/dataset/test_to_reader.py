@@ -105,6 +105,7 @@ async def test_a_dataset_is_data_to_write(dataset: alance.Dataset, tmp_path: Pat
     assert await more.count_rows() == 1003
 
 
+@pytest.mark.slow
 def test_an_unfinished_reader_lets_the_process_end(tmp_path: Path) -> None:
     asyncio.run(alance.write_dataset(TABLE, tmp_path / ROOT, max_rows_per_file=10))
     script = f"""
