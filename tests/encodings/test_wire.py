@@ -26,10 +26,12 @@ from alance.encodings.spec import (
     Layout,
     MiniBlockLayout,
     OutOfLineBitpacking,
+    PackedField,
     PackedStruct,
     Rle,
     Spec,
     Variable,
+    VariablePackedStruct,
 )
 from alance.encodings.wire import (
     build_column_encoding,
@@ -61,6 +63,14 @@ def around(values: st.SearchStrategy[Spec]) -> st.SearchStrategy[Spec]:
         ),
         st.builds(FixedSizeList, st.integers(1, 2**31 - 1), st.booleans(), values),
         st.builds(PackedStruct, st.lists(bits, max_size=3).map(tuple), values),
+        st.builds(
+            VariablePackedStruct,
+            st.lists(
+                st.builds(PackedField, values, bits_per_value=bits)
+                | st.builds(PackedField, values, bits_per_length=bits),
+                max_size=3,
+            ).map(tuple),
+        ),
     )
 
 
@@ -75,7 +85,7 @@ layers = st.tuples(
     st.sampled_from([Layer.ALL_VALID_ITEM, Layer.NULLABLE_ITEM]),
     st.lists(st.sampled_from(list(Layer)), max_size=5),
 ).map(lambda parts: (parts[0], *parts[1]))
-layouts: st.SearchStrategy[Layout] = st.one_of(
+plain_layouts: st.SearchStrategy[Layout] = st.one_of(
     st.builds(
         MiniBlockLayout,
         rep_compression=st.none() | specs,
@@ -112,6 +122,7 @@ layouts: st.SearchStrategy[Layout] = st.one_of(
         num_def_values=st.integers(0, 2**40),
     ),
 )
+layouts = plain_layouts | st.builds(BlobLayout, plain_layouts, layers)
 ITEM = pb.REPDEF_ALL_VALID_ITEM
 FLAT = pb.CompressiveEncoding(flat=pb.Flat(bits_per_value=32))
 
@@ -199,12 +210,6 @@ class TestRefused:
                 "encoding message lance.encodings.ArrayEncoding",
             ),
             (mini_block(value_compression=pb.CompressiveEncoding()), "encoding unknown"),
-            (
-                mini_block(
-                    value_compression=encoding(variable_packed_struct=pb.VariablePackedStruct())
-                ),
-                "encoding variable_packed_struct",
-            ),
             (
                 mini_block(value_compression=encoding(general=pb.General(values=FLAT))),
                 "compression scheme 0",

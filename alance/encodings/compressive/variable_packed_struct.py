@@ -97,9 +97,8 @@ class _Rows:
             )
         lengths = np.zeros(self._num_rows, np.int64)
         lengths[self._present] = sizes
-        offsets = np.zeros(self._num_rows + 1, np.int32 if bits == 32 else np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        return VariableWidthBlock(offsets, found)
+        ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+        return VariableWidthBlock(ends.astype(np.int32) if bits == 32 else ends, found)
 
     def _cut(self, sizes: Positions) -> Bytes:
         """Bytes of the next piece of every row, one after the other."""
@@ -153,9 +152,8 @@ def zip_members(
     source = np.concatenate([data for data, _, _ in pieces])
     status = byte_kernels.gather(source, starts.reshape(-1), sizes.reshape(-1), out)
     assert status == 0, "pieces lie in their members"
-    ends = np.cumsum(sizes.sum(axis=1))
-    dtype = np.int32 if len(out) <= INT32_MAX else np.int64
-    offsets = np.concatenate((np.zeros(1, np.int64), ends)).astype(dtype)
+    ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes.sum(axis=1))))
+    offsets = ends.astype(np.int32) if len(out) <= INT32_MAX else ends
     return VariablePackedStruct(tuple(fields)), VariableWidthBlock(offsets, out)
 
 

@@ -1,0 +1,217 @@
+"""Columns stored apart, blobs and packed structs, written and read here and by the reference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import alance
+from tests.dataset.helpers import files
+
+pytestmark = pytest.mark.anyio
+
+BLOB = {"lance-encoding:blob": "true"}
+PACKED = {"lance-encoding:packed": "true"}
+NUM_ROWS = 300
+
+
+def blobs(num_rows: int = NUM_ROWS, longest: int = 3000) -> list[bytes | None]:
+    """Random bytes, some of them empty or null."""
+    rng = np.random.default_rng(1)
+    lengths = rng.integers(1, longest, num_rows).tolist()
+    return [
+        None if i % 7 == 3 else b"" if i % 7 == 5 else rng.bytes(length)
+        for i, length in enumerate(lengths)
+    ]
+
+
+def blob_table(num_rows: int = NUM_ROWS) -> pa.Table:
+    """A blob column, one inside a struct and one of nulls only, beside a number."""
+    values = blobs(num_rows)
+    plain = pa.field("b", pa.large_binary(), metadata=BLOB)
+    struct = pa.struct([plain.with_name("v"), pa.field("k", pa.int32())])
+    schema = pa.schema([
+        pa.field("i", pa.int64()),
+        plain,
+        pa.field("s", struct),
+        plain.with_name("n"),
+    ])
+    rows: list[dict[str, Any]] = [
+        {"i": i, "b": value, "s": None if i % 11 == 0 else {"v": value, "k": i}, "n": None}
+        for i, value in enumerate(values)
+    ]
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+async def both(table: pa.Table, tmp_path: Path) -> list[alance.Dataset]:
+    """The same rows in version 2.1, written here and there."""
+    ours = await alance.write_dataset(table, tmp_path / "ours", data_storage_version="2.1")
+    lance.write_dataset(table, tmp_path / "theirs", data_storage_version="2.1")
+    return [ours, await alance.open_dataset(tmp_path / "theirs")]
+
+
+class TestBlobs:
+    async def test_values_come_back(self, tmp_path: Path) -> None:
+        table = blob_table()
+        for dataset in await both(table, tmp_path):
+            assert (await dataset.to_table()).equals(table)
+            rows = [5, 1, NUM_ROWS - 1, 1]
+            assert (await dataset.take(rows)).equals(table.take(pa.array(rows)))
+            some = await dataset.to_table(["b", "s.v"], filter=f"i >= {NUM_ROWS - 50}")
+            assert some["b"].to_pylist() == table["b"].to_pylist()[-50:]
+
+    async def test_the_reference_reads_ours(self, tmp_path: Path) -> None:
+        table = blob_table()
+        await both(table, tmp_path)
+        theirs = lance.dataset(tmp_path / "ours")
+        found = theirs.to_table(blob_handling="all_binary")
+        assert found.cast(table.schema).equals(table)
+        (file,) = theirs.take_blobs("b", indices=[1])
+        assert file.read() == table["b"][1].as_py()
+
+    async def test_a_take_fetches_the_wanted_values(self, tmp_path: Path) -> None:
+        values = [bytes([i]) * 100_000 for i in range(40)]
+        field = pa.field("b", pa.large_binary(), metadata=BLOB)
+        table = pa.table([pa.array(values, pa.large_binary())], schema=pa.schema([field]))
+        await both(table, tmp_path)
+        dataset = await alance.open_dataset(tmp_path / "ours")
+        with alance.receipt() as receipt:
+            found = await dataset.take([3, 20])
+        assert found["b"].to_pylist() == [values[3], values[20]]
+        assert receipt.bytes_fetched < 300_000
+
+    async def test_a_scan_reads_few_values_at_once(self, tmp_path: Path) -> None:
+        value = bytes(1 << 20)
+        field = pa.field("b", pa.large_binary(), metadata=BLOB)
+        schema = pa.schema([field])
+        table = pa.table([pa.array([value] * 40, pa.large_binary())], schema=schema)
+        for dataset in await both(table, tmp_path):
+            sizes = [batch.num_rows async for batch in dataset.scan()]
+            assert sum(sizes) == 40
+            assert max(sizes) <= 16
+
+    async def test_append(self, tmp_path: Path) -> None:
+        table = blob_table(20)
+        ours, _ = await both(table, tmp_path)
+        longer = await ours.append(table)
+        assert (await longer.to_table()).equals(pa.concat_tables([table, table]))
+
+    @pytest.mark.parametrize(
+        ("field", "says"),
+        [
+            (pa.field("x", pa.string(), metadata=BLOB), "cast it to large_binary"),
+            (
+                pa.field("x", pa.list_(pa.field("item", pa.large_binary(), metadata=BLOB))),
+                "lists of blobs",
+            ),
+        ],
+    )
+    async def test_what_no_blob_can_be(self, tmp_path: Path, field: pa.Field, says: str) -> None:
+        with pytest.raises(alance.InvalidInputError, match=f"'x'.*{says}"):
+            await alance.write_dataset([], tmp_path / "new", schema=pa.schema([field]))
+        assert files(tmp_path) == {}
+
+
+def packed_table(num_rows: int) -> pa.Table:
+    """A packed struct, null at times, alone, in a struct and in a list."""
+    numbers = np.arange(num_rows)
+    members = [
+        pa.array(numbers, pa.int32()),
+        pa.array(numbers / 3),
+        pa.array([b"%03d" % (i % 1000) for i in range(num_rows)], pa.binary(3)),
+    ]
+    alone = pa.StructArray.from_arrays(
+        members, ["x", "y", "z"], mask=pa.array(numbers % 7 == 0, pa.bool_())
+    )
+    inside = pa.struct([
+        pa.field("p", alone.type, metadata=PACKED),
+        pa.field("q", pa.string()),
+    ])
+    nested = pa.StructArray.from_arrays(
+        [alone, pa.array([str(i) for i in range(num_rows)])], fields=list(inside)
+    )
+    offsets = pa.array([i // 3 * 3 for i in range(num_rows + 1)], pa.int32())
+    item = pa.field("item", alone.type, metadata=PACKED)
+    lists = pa.ListArray.from_arrays(offsets, alone, type=pa.list_(item))
+    schema = pa.schema([
+        pa.field("alone", alone.type, metadata=PACKED),
+        pa.field("nested", inside),
+        pa.field("lists", lists.type),
+    ])
+    return pa.table([alone, nested, lists], schema=schema)
+
+
+def variable_table(num_rows: int) -> pa.Table:
+    """A packed struct with members of all kinds, null at times."""
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(range(2 * num_rows), pa.int16()), 2)
+    members = [
+        pa.array(range(num_rows), pa.int64()),
+        pa.array([f"some text {i}" * (i % 4) for i in range(num_rows)]),
+        lists,
+        pa.array([b"b" * (i % 9) for i in range(num_rows)], pa.large_binary()),
+    ]
+    mask = pa.array([i % 5 == 0 for i in range(num_rows)])
+    packed = pa.StructArray.from_arrays(members, ["n", "s", "l", "b"], mask=mask)
+    return pa.table([packed], schema=pa.schema([pa.field("p", packed.type, metadata=PACKED)]))
+
+
+class TestPackedStructs:
+    @pytest.mark.parametrize("num_rows", [1, 3000])
+    async def test_both_ways(self, tmp_path: Path, num_rows: int) -> None:
+        table = packed_table(num_rows)
+        for dataset in await both(table, tmp_path):
+            assert (await dataset.to_table()).equals(table)
+            rows = [num_rows - 1, 0, num_rows // 2, 0]
+            assert (await dataset.take(rows)).equals(table.take(pa.array(rows)))
+        theirs = lance.dataset(tmp_path / "ours").to_table()
+        assert theirs.to_pylist() == table.to_pylist()
+
+    async def test_members_of_variable_width(self, tmp_path: Path) -> None:
+        table = variable_table(3000)
+        theirs = tmp_path / "theirs"
+        lance.write_dataset(table, theirs, data_storage_version="2.2")
+        ours = await alance.write_dataset(table, tmp_path / "ours", data_storage_version="2.2")
+        for dataset in (ours, await alance.open_dataset(theirs)):
+            assert (await dataset.to_table()).equals(table)
+            rows = [2999, 0, 1500, 0]
+            assert (await dataset.take(rows)).equals(table.take(pa.array(rows)))
+            found = await dataset.to_table(["p.s"])
+            assert found["p.s"].to_pylist() == [row and row["s"] for row in table["p"].to_pylist()]
+        assert lance.dataset(tmp_path / "ours").to_table().to_pylist() == table.to_pylist()
+
+    @pytest.mark.parametrize("kind", [pa.bool_(), pa.list_(pa.bool_(), 8), pa.list_(pa.int8())])
+    async def test_members_that_fit_no_row(self, tmp_path: Path, kind: pa.DataType) -> None:
+        field = pa.field("p", pa.struct([("a", pa.string()), ("b", kind)]), metadata=PACKED)
+        schema = pa.schema([field])
+        with pytest.raises(alance.InvalidInputError, match=r"'p\.b'.*packed struct"):
+            await alance.write_dataset(
+                [], tmp_path / "new", schema=schema, data_storage_version="2.2"
+            )
+
+    async def test_single_members(self, tmp_path: Path) -> None:
+        table = packed_table(50)
+        for dataset in await both(table, tmp_path):
+            found = await dataset.to_table(["alone.y", "nested.p.x"], filter="alone.x > 20")
+            alone = [row for row in table["alone"].to_pylist() if row and row["x"] > 20]
+            assert found["alone.y"].to_pylist() == [row["y"] for row in alone]
+            assert found["nested.p.x"].to_pylist() == [row["x"] for row in alone]
+
+    @pytest.mark.parametrize(
+        "kind", [pa.bool_(), pa.string(), pa.list_(pa.int8(), 2), pa.list_(pa.int8()), pa.null()]
+    )
+    async def test_members_that_do_not_fit(self, tmp_path: Path, kind: pa.DataType) -> None:
+        field = pa.field("p", pa.struct([("a", pa.int8()), ("b", kind)]), metadata=PACKED)
+        with pytest.raises(alance.InvalidInputError, match=r"'p\.b'.*packed struct"):
+            await alance.write_dataset([], tmp_path / "new", schema=pa.schema([field]))
+
+    async def test_null_members(self, tmp_path: Path) -> None:
+        array = pa.array([{"a": 1, "b": None}], pa.struct([("a", pa.int8()), ("b", pa.int8())]))
+        field = pa.field("p", array.type, metadata=PACKED)
+        table = pa.table([array], schema=pa.schema([field]))
+        with pytest.raises(alance.InvalidInputError, match="'b' of a packed struct holds nulls"):
+            await alance.write_dataset(table, tmp_path / "new", data_storage_version="2.1")
