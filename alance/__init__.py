@@ -11,6 +11,8 @@ from alance.dataset.entry import (
     write_dataset,
     write_fragments,
 )
+from alance.dataset.file_reader import FileReader, open_file
+from alance.dataset.file_writer import FileWriter, create_file
 from alance.dataset.scan import Scan
 from alance.dataset.upload import WriteProgress
 from alance.errors import (
@@ -54,6 +56,8 @@ __all__ = [
     "DatasetAlreadyExistsError",
     "DatasetNotFoundError",
     "DeletionFile",
+    "FileReader",
+    "FileWriter",
     "FormatError",
     "Fragment",
     "InvalidInputError",
@@ -73,8 +77,10 @@ __all__ = [
     "VersionNotFoundError",
     "WriteProgress",
     "commit_fragments",
+    "create_file",
     "discard_fragments",
     "open_dataset",
+    "open_file",
     "receipt",
     "sync",
     "write_dataset",

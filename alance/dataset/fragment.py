@@ -26,7 +26,7 @@ from alance.table.deletion import read_deletion_vector
 from alance.table.manifest import DataFile, Fragment
 from alance.table.naming import join
 
-__all__ = ["DecodeRows", "FragmentReader", "Places", "open_fragment"]
+__all__ = ["DecodeRows", "FragmentReader", "Places", "open_columns", "open_fragment"]
 
 DecodeRows: TypeAlias = Callable[[], list[pa.Array]]
 """Decodes fetched rows; CPU only, for a thread."""
@@ -236,12 +236,11 @@ async def open_fragment(
 
     async def load_file(file: DataFile, slots: Sequence[tuple[int, int]]) -> None:
         reader = await _open_file(places, file, len(slots))
-        counts = {index: projection.items_per_row(field_id) for field_id, index in slots}
-        found = await reader.columns([index for _, index in slots], counts)
-        for (field_id, index), column in zip(slots, found, strict=True):
+        found = await open_columns(reader, projection, slots)
+        for field_id, column in found.items():
             if column.num_rows != fragment.physical_rows:
                 raise CorruptFileError(
-                    f"column {index} of {reader.path} has {column.num_rows} rows; fragment "
+                    f"column {column.index} of {reader.path} has {column.num_rows} rows; fragment "
                     f"{fragment.id} has {fragment.physical_rows}",
                     path=reader.path,
                 )
@@ -264,6 +263,20 @@ async def open_fragment(
         loads.append(load_deleted)
     await run_all(loads)
     return FragmentReader(fragment, columns, deleted[0] if deleted else None)
+
+
+async def open_columns(
+    file: FileReader, projection: Projection, slots: Sequence[tuple[int, int]]
+) -> dict[int, ColumnReader]:
+    """Open the columns of a file at once; given and returned by their field ids.
+
+    Notes
+    -----
+    Requests: as `FileReader.columns`.
+    """
+    counts = {index: projection.items_per_row(field_id) for field_id, index in slots}
+    found = await file.columns([index for _, index in slots], counts)
+    return {field_id: column for (field_id, _), column in zip(slots, found, strict=True)}
 
 
 async def _open_file(places: Places, file: DataFile, num_wanted: int) -> FileReader:

@@ -21,7 +21,7 @@ from alance.table.manifest import DataFile, Fragment
 from alance.table.naming import join
 from alance.types import FileVersion
 
-__all__ = ["Uploads", "WriteLimits", "WriteProgress", "discard"]
+__all__ = ["DISCARD_S", "Uploads", "WriteLimits", "WriteProgress", "discard", "fit"]
 
 MAX_BYTES_PER_FILE = 90 * 1024**3
 DISCARD_S = 30.0
@@ -100,7 +100,7 @@ class Uploads:
             writer = self._current()
             room = (self._max_bytes - writer.num_bytes) / row_bytes if row_bytes else self._max_rows
             num_rows = max(1, min(self._max_rows - writer.num_rows, int(room)))
-            await writer.write(_fit(batch.slice(0, num_rows), self._arrow))
+            await writer.write(fit(batch.slice(0, num_rows), self._arrow))
             batch = batch.slice(num_rows)
             if writer.num_rows >= self._max_rows or writer.num_bytes >= self._max_bytes:
                 await self.finish()
@@ -180,8 +180,16 @@ def _fragment(file: WrittenFile, version: FileVersion) -> Fragment:
     return Fragment(id=0, files=(data_file,), physical_rows=file.num_rows)
 
 
-def _fit(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Columns as they are stored: views become plain, extension types their storage."""
+def fit(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Columns as they are stored: views become plain, extension types their storage.
+
+    Raises
+    ------
+    InvalidInputError
+        A column holds nulls where the schema allows none; names it.
+    """
+    if not len(schema):
+        return batch
     columns = []
     for column, field in zip(batch.columns, schema, strict=True):
         if isinstance(column, pa.ExtensionArray):

@@ -21,6 +21,8 @@ from alance.types import ByteRange, FileVersion
 __all__ = [
     "ALIGNMENT",
     "FOOTER_BYTES",
+    "GLOBAL_BUFFERS_MAX",
+    "METADATA_BYTES_MAX",
     "Footer",
     "OffsetTables",
     "RangeTable",

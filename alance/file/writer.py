@@ -9,6 +9,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 import anyio
+import numpy as np
 import pyarrow as pa
 
 from alance._aio import first_error
@@ -18,7 +19,11 @@ from alance.encodings.layout.page import EncodedPage, PageBuffer
 from alance.encodings.shred import leaf_bytes, prune
 from alance.encodings.wire import build_column_encoding, build_page_layout
 from alance.errors import InvalidInputError
-from alance.file.footer import build_metadata_section, num_padding_bytes
+from alance.file.footer import (
+    GLOBAL_BUFFERS_MAX,
+    build_metadata_section,
+    num_padding_bytes,
+)
 from alance.file.metadata import (
     ColumnMetadata,
     FileDescriptor,
@@ -122,6 +127,7 @@ class FileWriter:
         self._columns = [_Column(leaf, _child_path(leaf)) for leaf in schema.leaves(version)]
         self._upload: Upload | None = None
         self._position = 0
+        self._global_buffers: list[ByteRange] = []
         self.num_rows = 0
 
     @property
@@ -194,6 +200,20 @@ class FileWriter:
         slim = EncodedPage(page.layout, kept, page.num_rows)
         column.pages.append(_PlacedPage(slim, priority, places))
 
+    async def add_global_buffer(self, data: bytes) -> int:
+        """Write a buffer of the file as a whole; returns its number, from 1.
+
+        Raises
+        ------
+        InvalidInputError
+            There are as many as a file can have.
+        """
+        if len(self._global_buffers) + 1 >= GLOBAL_BUFFERS_MAX:
+            raise InvalidInputError(f"a file holds at most {GLOBAL_BUFFERS_MAX} global buffers")
+        place = await self._write(PageBuffer((np.frombuffer(data, np.uint8),), False))
+        self._global_buffers.append(place)
+        return len(self._global_buffers)
+
     async def _write(self, buffer: PageBuffer) -> ByteRange:
         """Write a buffer at the next multiple of 64."""
         await self._pad()
@@ -233,7 +253,7 @@ class FileWriter:
         section = build_metadata_section(
             self._position,
             [build_column_metadata(column) for column in metadata],
-            [ByteRange(start, self._position)],
+            [ByteRange(start, self._position), *self._global_buffers],
             self._version,
         )
         await self._send([section])
