@@ -180,7 +180,6 @@ class TestWrites:
             ({"data_storage_version": 2.1}, "data_storage_version 2.1 is unknown"),
             ({"data_storage_version": "2.0"}, "use '2.1'"),
             ({"data_storage_version": "legacy"}, "use '2.1'"),
-            ({"data_storage_version": "next"}, "use '2.1'"),
             ({"max_rows_per_file": 0}, "max_rows_per_file must be a whole number from 1, not 0"),
             ({"max_rows_per_file": None}, "max_rows_per_file"),
             ({"max_bytes_per_file": 0}, "max_bytes_per_file must be a whole number from 1"),
