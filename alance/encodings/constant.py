@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from alance.encodings.blocks import Bytes, FixedWidthBlock, VariableWidthBlock
+from alance.encodings.blocks import Bytes, DataBlock, FixedWidthBlock, VariableWidthBlock
 from alance.encodings.layout.page import EncodedPage, PageBuffer
 from alance.encodings.levels import Shape, encode_levels
 from alance.encodings.rows import select, take
@@ -16,40 +16,47 @@ from alance.types import FileVersion
 __all__ = ["build_constant", "build_nulls", "find_constant"]
 
 INLINE_BYTES_MAX = 32
-SAMPLE_VALUES = 256
+SAMPLE_ITEMS = 1024
+SEARCH_BYTES_MAX = 32 * 1024
+"""A longer value stays with the data: the tail must stay short."""
 ITEM = (Layer.NULLABLE_ITEM,)
 
 
 def find_constant(shredded: Shredded) -> FixedWidthBlock | VariableWidthBlock | None:
     """Find the one value that all valid leaf slots hold, bit by bit; None where there are two.
 
-    Most pages are told from a look at their first values.
+    Most pages are told from a look at their first items.
     """
     values = shredded.values
     if not isinstance(values, FixedWidthBlock | VariableWidthBlock):
         return None
-    valid = _valid_slots(shredded)
-    first = 0 if valid is None else int(valid[0])
-    sample = np.arange(min(values.num_values, SAMPLE_VALUES)) if valid is None else valid
-    if not _all_same(take(values, sample[:SAMPLE_VALUES].astype(np.int64))):
-        return None
-    if not _all_same(values if valid is None else take(values, valid)):
-        return None
-    found = select(values, np.array([first], np.int64), np.array([first + 1], np.int64))
+    for num_items in (SAMPLE_ITEMS, shredded.num_items):
+        valid = _valid_slots(shredded, num_items)
+        if len(valid) and not _all_same(_at(values, valid)):
+            return None
+    found = _at(values, valid[:1])
     assert isinstance(found, FixedWidthBlock | VariableWidthBlock)
     return found
 
 
-def _valid_slots(shredded: Shredded) -> npt.NDArray[np.int64] | None:
-    """Positions of the leaf slots that hold a value; None when all do."""
+def _valid_slots(shredded: Shredded, num_items: int) -> npt.NDArray[np.int64]:
+    """Positions of the leaf slots of the first items that hold a value."""
     def_ = shredded.levels.def_
     if def_ is None:
-        return None
-    visible = def_[def_ <= Shape.of(shredded.layers).max_visible]
-    return None if not visible.any() else np.flatnonzero(visible == 0)
+        return np.arange(min(num_items, shredded.values.num_values))
+    first = def_[:num_items]
+    return np.flatnonzero(first[first <= Shape.of(shredded.layers).max_visible] == 0)
 
 
-def _all_same(values: object) -> bool:
+def _at(values: DataBlock, positions: npt.NDArray[np.int64]) -> DataBlock:
+    """Values at ascending positions; a view where there is no gap."""
+    start, stop = int(positions[0]), int(positions[-1]) + 1
+    if stop - start == len(positions):
+        return select(values, np.array([start], np.int64), np.array([stop], np.int64))
+    return take(values, positions)
+
+
+def _all_same(values: DataBlock) -> bool:
     if isinstance(values, VariableWidthBlock):
         offsets = values.offsets
         length = int(offsets[1] - offsets[0])
@@ -90,7 +97,8 @@ def build_constant(shredded: Shredded, value: FixedWidthBlock | VariableWidthBlo
 def _value_buffer(*parts: Bytes) -> PageBuffer:
     """Arrow buffers of one value behind their number and lengths."""
     header = np.array([len(parts), *map(len, parts)], "<u4").view(np.uint8)
-    return PageBuffer([header, *parts], is_search=True)
+    small = sum(map(len, parts)) <= SEARCH_BYTES_MAX
+    return PageBuffer([header, *parts], is_search=small)
 
 
 def _plain_levels(shredded: Shredded) -> list[PageBuffer]:

@@ -75,6 +75,27 @@ SCHEMAS = MappingProxyType({
     **{name: schema_of(tuple(nest(leaf) for leaf in INNER)) for name, nest in NESTS.items()},
 })
 
+NESTS_2_2 = MappingProxyType({
+    "map": lambda leaf: pa.map_(pa.string(), leaf),
+    "map of maps": lambda leaf: pa.map_(pa.int32(), pa.map_(pa.large_binary(), leaf)),
+    "list<map>": lambda leaf: pa.list_(pa.map_(pa.float64(), leaf)),
+    "struct<map<struct<list>>>": lambda leaf: pa.struct([
+        ("m", pa.map_(pa.string(), pa.struct([("l", pa.list_(leaf)), ("k", pa.int8())])))
+    ]),
+})
+SCHEMAS_2_2 = MappingProxyType({
+    name: schema_of(tuple(nest(leaf) for leaf in INNER)) for name, nest in NESTS_2_2.items()
+})
+
+PAIR = pa.struct([("a", pa.int32()), ("s", pa.string())])
+STRUCT_LISTS = (
+    pa.list_(PAIR, 1),
+    pa.list_(PAIR, 3),
+    pa.struct([("f", pa.list_(PAIR, 2))]),
+    pa.list_(pa.struct([("f", pa.list_(PAIR, 2)), ("w", pa.binary(300))]), 3),
+    pa.list_(pa.struct([("d", pa.dictionary(pa.int8(), pa.string())), ("z", pa.null())]), 2),
+)
+
 FEW = pa.schema([
     pa.field("number", pa.int64()),
     pa.field("required", pa.int32(), nullable=False),

@@ -13,7 +13,7 @@ import pytest
 import alance
 from alance.testing.arrays import Content, random_table
 from alance.testing.asserts import assert_same_table
-from tests.dataset.samples import FEW, SCHEMAS
+from tests.dataset.samples import FEW, SCHEMAS, SCHEMAS_2_2, STRUCT_LISTS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -41,13 +41,19 @@ def row_sets(num_rows: int) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
     ]
 
 
-async def write_here(table: pa.Table, path: Path) -> lance.LanceDataset:
-    await alance.write_dataset(table, path, data_storage_version="2.1")
+@pytest.fixture(params=["2.1", "2.2"])
+def version(request: pytest.FixtureRequest) -> str:
+    """File version that both sides write."""
+    return str(request.param)
+
+
+async def write_here(table: pa.Table, path: Path, version: str) -> lance.LanceDataset:
+    await alance.write_dataset(table, path, data_storage_version=version)
     return lance.dataset(path)
 
 
-async def write_there(table: pa.Table, path: Path) -> alance.Dataset:
-    lance.write_dataset(table, path, data_storage_version="2.1")
+async def write_there(table: pa.Table, path: Path, version: str) -> alance.Dataset:
+    lance.write_dataset(table, path, data_storage_version=version)
     return await alance.open_dataset(path)
 
 
@@ -77,18 +83,47 @@ async def check_here(ours: alance.Dataset, table: pa.Table) -> None:
 @pytest.mark.parametrize("num_rows", [0, 1, 200])
 @pytest.mark.parametrize("content", CONTENTS)
 @pytest.mark.parametrize("name", SCHEMAS)
-async def test_every_type_both_ways(name: str, content: str, num_rows: int, tmp_path: Path) -> None:
+async def test_every_type_both_ways(
+    name: str, content: str, num_rows: int, version: str, tmp_path: Path
+) -> None:
     table = random_table(SCHEMAS[name], num_rows, 1, CONTENTS[content])
-    check_there(await write_here(table, tmp_path / "ours"), table)
-    await check_here(await write_there(table, tmp_path / "theirs"), table)
+    check_there(await write_here(table, tmp_path / "ours", version), table)
+    await check_here(await write_there(table, tmp_path / "theirs", version), table)
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+@pytest.mark.parametrize("name", SCHEMAS_2_2)
+async def test_types_of_file_version_2_2_both_ways(name: str, content: str, tmp_path: Path) -> None:
+    table = random_table(SCHEMAS_2_2[name], 200, 1, CONTENTS[content])
+    check_there(await write_here(table, tmp_path / "ours", "2.2"), table)
+    await check_here(await write_there(table, tmp_path / "theirs", "2.2"), table)
+    await check_here(await alance.open_dataset(tmp_path / "ours"), table)
+
+
+@pytest.mark.parametrize("num_rows", [1, 2000])
+@pytest.mark.parametrize("content", ["no nulls", "some nulls", "all null"])
+@pytest.mark.parametrize("kind", STRUCT_LISTS, ids=str)
+async def test_fixed_size_lists_of_structs_both_ways(
+    kind: pa.DataType, content: str, num_rows: int, tmp_path: Path
+) -> None:
+    """The reference reads them alone only, since their pages count more rows than there are."""
+    table = random_table(pa.schema([pa.field("c", kind)]), num_rows, 1, CONTENTS[content])
+    check_there(await write_here(table, tmp_path / "ours", "2.2"), table)
+    await check_here(await write_there(table, tmp_path / "theirs", "2.2"), table)
+    beside = pa.StructArray.from_arrays([table["c"].combine_chunks()], ["c"])
+    both = table.append_column("n", pa.array(range(num_rows))).append_column("s", beside)
+    await write_here(both, tmp_path / "beside", "2.2")
+    await check_here(await alance.open_dataset(tmp_path / "beside"), both)
 
 
 @pytest.mark.parametrize("num_rows", [1023, 1024, 1025, 4095, 4096, 4097, 20_000])
 @pytest.mark.parametrize("content", ["no nulls", "some nulls"])
-async def test_edges_of_chunks_both_ways(content: str, num_rows: int, tmp_path: Path) -> None:
+async def test_edges_of_chunks_both_ways(
+    content: str, num_rows: int, version: str, tmp_path: Path
+) -> None:
     table = random_table(FEW, num_rows, num_rows, CONTENTS[content])
-    check_there(await write_here(table, tmp_path / "ours"), table)
-    await check_here(await write_there(table, tmp_path / "theirs"), table)
+    check_there(await write_here(table, tmp_path / "ours", version), table)
+    await check_here(await write_there(table, tmp_path / "theirs", version), table)
 
 
 EMPTIES = 70_000
@@ -119,15 +154,15 @@ SHAPES: dict[str, tuple[pa.DataType, Callable[[], list[object]]]] = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-async def test_extreme_shapes_both_ways(name: str, tmp_path: Path) -> None:
+async def test_extreme_shapes_both_ways(name: str, version: str, tmp_path: Path) -> None:
     kind, values = SHAPES[name]
     table = pa.table({"c": pa.array(values(), kind)})
-    check_there(await write_here(table, tmp_path / "ours"), table)
+    check_there(await write_here(table, tmp_path / "ours", version), table)
     await check_here(await alance.open_dataset(tmp_path / "ours"), table)
-    await check_here(await write_there(table, tmp_path / "theirs"), table)
+    await check_here(await write_there(table, tmp_path / "theirs", version), table)
 
 
-async def test_columns_of_several_pages_both_ways(tmp_path: Path) -> None:
+async def test_columns_of_several_pages_both_ways(version: str, tmp_path: Path) -> None:
     """More than the 8 MiB that a page gathers, in chunks of several sizes."""
     num_rows = 90_000
     rng = np.random.default_rng(5)
@@ -139,9 +174,9 @@ async def test_columns_of_several_pages_both_ways(tmp_path: Path) -> None:
     })
     assert all(column.nbytes > 9 << 20 for column in table.columns[1:])
     chunked = pa.concat_tables([table.slice(0, 7), table.slice(7, 50_000), table.slice(50_007)])
-    check_there(await write_here(chunked, tmp_path / "ours"), table)
+    check_there(await write_here(chunked, tmp_path / "ours", version), table)
     await check_here(await alance.open_dataset(tmp_path / "ours"), table)
-    await check_here(await write_there(chunked, tmp_path / "theirs"), table)
+    await check_here(await write_there(chunked, tmp_path / "theirs", version), table)
 
 
 @pytest.mark.parametrize(
@@ -167,24 +202,28 @@ async def test_what_has_no_layout_is_refused(
 
 
 @pytest.mark.parametrize("dimension", [2047, 2048, 2100, 131_072])
-async def test_wide_lists_of_bits_are_read_by_the_reference(dimension: int, tmp_path: Path) -> None:
+async def test_wide_lists_of_bits_are_read_by_the_reference(
+    dimension: int, version: str, tmp_path: Path
+) -> None:
     """It does not write them itself."""
     schema = pa.schema([pa.field("c", pa.list_(pa.bool_(), dimension))])
     table = random_table(schema, 5, 1, Content(nulls=0.0))
-    check_there(await write_here(table, tmp_path / "ours"), table)
+    check_there(await write_here(table, tmp_path / "ours", version), table)
     await check_here(await alance.open_dataset(tmp_path / "ours"), table)
 
 
-async def test_views_and_extensions_are_stored_as_what_they_mean(tmp_path: Path) -> None:
+async def test_views_and_extensions_are_stored_as_what_they_mean(
+    version: str, tmp_path: Path
+) -> None:
     strings = pa.array(["a", None, "long enough to lie outside of its view"])
     views = strings.cast(pa.string_view())
     table = pa.table({"s": views, "b": views.cast(pa.binary_view())})
     expected = pa.table({"s": strings, "b": strings.cast(pa.binary())})
-    check_there(await write_here(table, tmp_path / "ours"), expected)
+    check_there(await write_here(table, tmp_path / "ours", version), expected)
     await check_here(await alance.open_dataset(tmp_path / "ours"), expected)
 
 
-async def test_metadata_of_schema_and_fields_both_ways(tmp_path: Path) -> None:
+async def test_metadata_of_schema_and_fields_both_ways(version: str, tmp_path: Path) -> None:
     schema = pa.schema(
         [
             pa.field("a", pa.int32(), nullable=False, metadata={"unit": "m", "ü": "€"}),
@@ -194,10 +233,10 @@ async def test_metadata_of_schema_and_fields_both_ways(tmp_path: Path) -> None:
         metadata={"origin": "here", "empty": ""},
     )
     table = random_table(schema, 10, 3, Content(nulls=0.0))
-    theirs = await write_here(table, tmp_path / "ours")
+    theirs = await write_here(table, tmp_path / "ours", version)
     assert theirs.schema.equals(schema, check_metadata=True)
     assert_same_table(theirs.to_table(), table)  # its takes out of order lose the metadata
     await check_here(await alance.open_dataset(tmp_path / "ours"), table)
-    ours = await write_there(table, tmp_path / "theirs")
+    ours = await write_there(table, tmp_path / "theirs", version)
     assert ours.schema.equals(schema, check_metadata=True)
     await check_here(ours, table)

@@ -81,6 +81,36 @@ def test_lists_of_structs_with_lists() -> None:
     assert (c.values.num_values, c.values.data.tobytes()) == (4, b"xyzz")
 
 
+def test_maps_are_lists_of_entries() -> None:
+    """The example of the specification of 2.2, section 5."""
+    rows: list[object] = [[("a", 1), ("b", None)], None, [], [("c", 3)]]
+    array = pa.array(rows, pa.map_(pa.string(), pa.int32()))
+    keys, values = shred(array, (0,)), shred(array, (1,))
+    assert keys.layers == (ITEM, ITEM, BOTH_LIST)
+    assert levels(keys) == ([1, 0, 1, 1, 1], [0, 0, 1, 2, 0])
+    assert values.layers == (NULL_ITEM, ITEM, BOTH_LIST)
+    assert levels(values) == ([1, 0, 1, 1, 1], [0, 1, 2, 3, 0])
+    assert levels(shred(array.slice(1, 3), (1,))) == ([1, 1, 1], [1, 2, 0])
+
+
+def test_fixed_size_lists_of_structs_repeat_their_levels() -> None:
+    """The example of the specification of 2.2, section 5."""
+    kind = pa.list_(pa.struct([("a", pa.int32())]), 2)
+    array = pa.array([[{"a": 1}, {"a": 2}], None, [{"a": 3}, None]], kind)
+    found = shred(array, (0,))
+    assert found.layers == (NULL_ITEM, NULL_ITEM, NULL_ITEM)
+    assert levels(found) == (None, [0, 0, 3, 3, 0, 2])
+    assert found.num_rows == 6
+    assert integers(found)[:2] == [1, 2]
+    assert levels(shred(array.slice(2, 1), (0,)))[1] == [0, 2]
+
+
+def test_lists_of_fixed_size_lists_of_structs_are_refused() -> None:
+    kind = pa.list_(pa.list_(pa.struct([("a", pa.int32())]), 2))
+    with pytest.raises(InvalidInputError, match="lists of fixed-size lists of structs"):
+        shred(pa.array([[[{"a": 1}, None]]], kind), (0,))
+
+
 def test_flat_values_are_views() -> None:
     array = pa.array([1, 2, 3], pa.int64())
     found = shred(array, ())

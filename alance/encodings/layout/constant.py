@@ -168,9 +168,9 @@ class ConstantReader:
 
 def _inline_block(value: bytes) -> FixedWidthBlock:
     """Value of the page's message: bytes of one element, a boolean too."""
-    if not 1 <= len(value) <= INLINE_BYTES_MAX:
+    if len(value) > INLINE_BYTES_MAX:
         raise CorruptFileError(
-            f"a constant of {len(value)} bytes; inline ones have 1 to {INLINE_BYTES_MAX}"
+            f"a constant of {len(value)} bytes; inline ones have at most {INLINE_BYTES_MAX}"
         )
     return FixedWidthBlock(8 * len(value), 1, as_bytes(value))
 
