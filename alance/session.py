@@ -62,7 +62,6 @@ class Session:
         self.budget = ByteBudget(self.limits.bytes_in_flight_max)
         self.files: FileCache[FileReader] = FileCache(self.limits.cache_bytes_max)
         self.deletions: FileCache[DeletedOffsets] = FileCache(self.limits.cache_bytes_max)
-        self.probed_stores: set[str] = set()
         self._decoders = anyio.CapacityLimiter(self.limits.decoders_max)
 
     def sibling(self) -> Session:
