@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from alance.encodings.blocks import Bytes, Chunks, FixedWidthBlock, Levels
 from alance.encodings.compressive.out_of_line_bitpacking import encode_blocks
+from alance.encodings.compressive.rle import encode_rle_blocks, rle_blocks_bytes
 from alance.encodings.registry import EncodingRegistry, Stream
 from alance.encodings.rows import expand_ranges
 from alance.encodings.spec import Flat, Layer, Spec
@@ -95,13 +96,16 @@ def select_levels(
 def encode_levels(
     levels: npt.NDArray[np.uint16], boundaries: npt.NDArray[np.int64], version: FileVersion
 ) -> tuple[Spec, Stream]:
-    """Encode levels chunk by chunk, bitpacked where that is smaller than plain."""
+    """Encode levels chunk by chunk: run lengths, bitpacked or plain, whichever is smallest."""
     counts = np.diff(boundaries)
-    plain = Stream(levels.view(np.uint8), boundaries[:-1] * 2, counts * 2)
-    width = int(levels.max(initial=0)).bit_length()
-    if width == 0:
-        width = 1  # the format has no stream of zero bits for levels
-    spec, packed = encode_blocks(levels.view(np.uint8), counts, LEVEL_BITS, width)
-    if packed.num_bytes < plain.num_bytes:
-        return spec, packed
-    return Flat(LEVEL_BITS), plain
+    values = levels.view(np.uint8)
+    width = max(int(levels.max(initial=0)).bit_length(), 1)  # there is no stream of zero bits
+    spec, packed = encode_blocks(values, counts, LEVEL_BITS, width)
+    smallest: tuple[Spec, Stream] = spec, packed
+    if packed.num_bytes >= 2 * len(levels):
+        smallest = Flat(LEVEL_BITS), Stream(values, boundaries[:-1] * 2, counts * 2)
+    if version is FileVersion.V2_1:
+        return smallest  # no run lengths (specification: 2.2, section 4)
+    if rle_blocks_bytes(values, boundaries, LEVEL_BITS) < smallest[1].num_bytes:
+        return encode_rle_blocks(values, boundaries, LEVEL_BITS)
+    return smallest

@@ -60,8 +60,8 @@ def make_lists(num_rows: int, *, long_row: int | None = None, seed: int = 0) -> 
 
 
 ARRAYS: dict[str, pa.Array] = {
-    "flat": pa.array(RNG.random(5000)),
-    "nullable": pa.array(RNG.random(5000), mask=RNG.random(5000) < 0.3),
+    "flat": pa.array(RNG.standard_normal(5000)),
+    "nullable": pa.array(RNG.standard_normal(5000), mask=RNG.random(5000) < 0.3),
     "bitpacked": pa.array(RNG.integers(0, 100, 5000)),
     "booleans": pa.array(RNG.random(20_000) < 0.5, mask=RNG.random(20_000) < 0.1),
     "strings": pa.array([RNG.bytes(i % 30).hex() for i in range(5000)]),
@@ -129,7 +129,7 @@ def test_a_row_costs_its_chunk() -> None:
 
 
 def test_rows_far_apart_cost_a_chunk_each() -> None:
-    array = pa.array(RNG.random(50_000))
+    array = pa.array(RNG.standard_normal(50_000))
     stored = only_page(array)
     found, num_bytes = read(stored, array.type, rows_of([3, 25_000, 25_001, 49_999]))
     assert found.equals(array.take(pa.array([3, 25_000, 25_001, 49_999])))
@@ -225,7 +225,7 @@ def test_large_chunks() -> None:
     assert read(stored, pa.int32())[0].equals(pa.array([1, 2, 3, None], pa.int32()))
 
 
-NUMBERS = only_page(pa.array(RNG.random(2000), mask=np.arange(2000) % 5 == 0))
+NUMBERS = only_page(pa.array(RNG.standard_normal(2000), mask=np.arange(2000) % 5 == 0))
 """Four chunks of nullable doubles."""
 LISTS = only_page(ARRAYS["lists"])
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 RNG = np.random.default_rng(8)
 SMALL = pa.table({"id": range(1000), "name": [f"name {i}" for i in range(1000)]})
-LARGE = pa.table({"x": RNG.random(100_000), "y": RNG.random(100_000)})
+LARGE = pa.table({"x": RNG.standard_normal(100_000), "y": RNG.standard_normal(100_000)})
 WIDE = pa.table({f"column {i}": [float(i), None, 1.5] for i in range(2000)})
 
 

@@ -49,7 +49,7 @@ def pages_of(store: SimulatedStore) -> list[tuple[PageInfo, ...]]:
 
 
 def numbers(num_bytes: int) -> pa.Array:
-    return pa.array(RNG.random(num_bytes // 8))
+    return pa.array(RNG.standard_normal(num_bytes // 8))
 
 
 async def read_back(store: SimulatedStore, schema: pa.Schema) -> pa.Table:

@@ -114,22 +114,23 @@ def _legacy_header(data: Bytes) -> tuple[int, int] | None:
     raise CorruptFileError("a dictionary block has neither of the known headers")
 
 
-def encode_variable(block: VariableWidthBlock) -> EncodedChunks:
-    """Cut into chunks of a power of two of values, about 4 KiB each."""
-    boundaries = _chunk_boundaries(block.offsets)
+def encode_variable(block: VariableWidthBlock, chunk_bytes: int | None = None) -> EncodedChunks:
+    """Cut into chunks of a power of two of values, about `chunk_bytes` (4 KiB) each."""
+    target = CHUNK_BYTES_TARGET if chunk_bytes is None else min(chunk_bytes, CHUNK_BYTES_MAX)
+    boundaries = _chunk_boundaries(block.offsets, target)
     data, sizes = byte_kernels.encode_variable(block.offsets, block.data, boundaries)
     spec = Variable(Flat(block.bits_per_offset))
     return EncodedChunks(spec, (Stream.contiguous(data, sizes),), np.diff(boundaries))
 
 
 def _chunk_boundaries(
-    offsets: npt.NDArray[np.int32] | npt.NDArray[np.int64],
+    offsets: npt.NDArray[np.int32] | npt.NDArray[np.int64], target: int
 ) -> npt.NDArray[np.int64]:
     """Positions where chunks start: one power of two for all, halved where values are long."""
     num_values, width = len(offsets) - 1, offsets.dtype.itemsize
     total = int(offsets[-1]) - int(offsets[0]) + num_values * width
     per_chunk = CHUNK_VALUES_MAX
-    while per_chunk > 2 and per_chunk * total > CHUNK_BYTES_TARGET * num_values:
+    while per_chunk > 2 and per_chunk * total > target * num_values:
         per_chunk //= 2
     boundaries = np.append(np.arange(0, num_values, per_chunk, dtype=np.int64), num_values)
     while True:
