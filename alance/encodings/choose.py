@@ -152,6 +152,9 @@ def _wide_codec(block: VariableWidthBlock, options: ColumnOptions) -> Codec | No
     if not GENERAL_BYTES_MIN <= _raw_bytes(block) < FSST_BYTES_MAX:
         return None
     codec = requested_codec(options)
+    if codec is not None and codec.scheme == "lz4":
+        # The reference writes zstd here whatever is asked for, and cannot take nulls among lz4.
+        return Codec("zstd")
     if codec is not None or options.compression is not None:
         return codec
     if _longest(block) <= GENERAL_LENGTH_MIN:
