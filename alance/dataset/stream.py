@@ -174,11 +174,11 @@ class _Run:
     @one_call
     async def produce(self) -> None:
         """Run to the end, to the limit, or until cancelled."""
-        queue, slots = anyio.create_memory_object_stream[_Slot](math.inf)
         try:
             if self._options.find_fragments is not None:
                 fragments = await self._options.find_fragments()
                 self._options = replace(self._options, fragments=fragments)
+            queue, slots = anyio.create_memory_object_stream[_Slot](math.inf)
             with first_error():
                 async with slots, queue, anyio.create_task_group() as tg:
                     tg.start_soon(self._read_ahead, queue)

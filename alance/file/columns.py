@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Protocol
 
@@ -17,7 +17,7 @@ from alance.encodings.registry import EncodingRegistry
 from alance.encodings.rows import RowRanges
 from alance.encodings.step import Decode, Fetch, Step
 from alance.encodings.wire import parse_page_layout
-from alance.errors import CorruptFileError
+from alance.errors import CorruptFileError, FormatError
 from alance.file.located import located
 from alance.file.metadata import PageInfo
 from alance.types import ByteRange, FileVersion
@@ -91,13 +91,17 @@ class ColumnReader:
         return num_bytes
 
     def _holds_blobs(self) -> bool:
-        """Whether the first page does, if its encoding is at hand."""
-        if not self._pages:
+        """Whether the first page with rows does, as far as can be told without reading.
+
+        A page that is damaged concerns those who read its rows only.
+        """
+        number = next((i for i, page in enumerate(self._pages) if page.num_rows), None)
+        if number is None:
             return False
-        page, layout = self._opened.get(0), self._pages[0].layout
+        page, layout = self._opened.get(number), self._pages[number].layout
         if page is None and isinstance(layout, bytes):
-            with self._locate(0):
-                page = self._open(0, layout)
+            with suppress(FormatError):
+                page = self._open(number, layout)
         return isinstance(page, BlobReader)
 
     @property

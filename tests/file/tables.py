@@ -69,10 +69,12 @@ async def write_table(
     return await writer.finish()
 
 
-async def open_reader(store: ObjectStore, file_size: int | None) -> FileReader:
+async def open_reader(
+    store: ObjectStore, file_size: int | None, *, num_wanted: int | None = None
+) -> FileReader:
     """Open the file at `PATH`, with caches and limits of its own."""
     client = StoreClients(Limits()).wrap(store)
-    return await FileReader.open(client, PATH, file_size, default_registry())
+    return await FileReader.open(client, PATH, file_size, default_registry(), num_wanted=num_wanted)
 
 
 async def read_column(
@@ -91,13 +93,13 @@ async def read_table(
 ) -> pa.Table:
     """Read rows of all fields of a file that has these columns, in ascending order."""
     index, arrays = 0, []
-    stored_rows = (await reader.descriptor()).num_rows
+    stored_rows = (await reader.column(0)).num_rows if len(schema) else 0
     wanted = None if rows is None else RowRanges.of_rows(np.array(rows, np.int64))
     for field in schema:
         leaves = []
         for path in leaf_paths(field.type):
             if (await reader.column(index)).num_rows != stored_rows:
-                raise CorruptFileError(f"column {index} has not the {stored_rows} rows of its file")
+                raise CorruptFileError(f"column {index} has not the {stored_rows} rows of column 0")
             leaves.append(await read_column(reader, index, wanted, path.chain))
             index += 1
         num_rows = len(leaves[0])
