@@ -16,6 +16,7 @@ from alance.dataset.take import take_positions
 from alance.errors import CorruptFileError, InvalidInputError, check_count
 from alance.file.metadata import FileDescriptor
 from alance.file.reader import FileReader as StoredFile
+from alance.file.writer import ROWS_MAX
 from alance.io.uri import StorageOptions
 from alance.receipts import one_call
 from alance.session import Session, current_session
@@ -218,7 +219,17 @@ class FileReader:
                 f"columns of file {self._file.path} have different numbers of rows: {shown}; read "
                 "those of one length at a time"
             )
-        return next(iter(lengths.values()))
+        return self._check_rows(next(iter(lengths.values())))
+
+    def _check_rows(self, num_rows: int) -> int:
+        """Refuse more rows than row addresses can tell apart; they may cost no bytes."""
+        if num_rows > ROWS_MAX:
+            raise CorruptFileError(
+                f"file {self._file.path} says that it has {num_rows} rows; at most {ROWS_MAX} make "
+                "sense",
+                path=self._file.path,
+            )
+        return num_rows
 
     async def _count(self) -> None:
         """Take the number of rows from the first column: what the writer said may be wrong."""
@@ -226,6 +237,7 @@ class FileReader:
             first = Projection.of(self._schema, list(self._schema.names[:1]))
             (fragment,) = await self._fragments(first)
             self._num_rows = fragment.num_rows
+        self._check_rows(self._num_rows)
 
 
 @one_call

@@ -45,24 +45,26 @@ async def write(path: Path, table: pa.Table) -> None:
         await w.write(table)
 
 
-async def test_round_trip(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+async def test_round_trip(version: str, tmp_path: Path) -> None:
     path = tmp_path / "f.lance"
-    async with alance.create_file(path, TABLE.schema) as w:
+    async with alance.create_file(path, TABLE.schema, data_storage_version=version) as w:
         for batch in TABLE.to_batches(max_chunksize=700):
             await w.write(batch)
-        assert (w.num_rows, w.version, w.schema) == (NUM_ROWS, "2.1", TABLE.schema)
+        assert (w.num_rows, w.version, w.schema) == (NUM_ROWS, version, TABLE.schema)
         assert not path.exists(), "nothing appears before the block ends"
     file = await alance.open_file(path)
     assert (await file.read()).equals(TABLE)
     assert file.schema.equals(TABLE.schema, check_metadata=True)
-    assert (file.num_rows, file.version, file.uri) == (NUM_ROWS, "2.1", str(path))
+    assert (file.num_rows, file.version, file.uri) == (NUM_ROWS, version, str(path))
     assert file.metadata == {"made": "händ", "for": "tests"}
-    assert repr(file) == f"<alance.FileReader {path} version 2.1: {NUM_ROWS} rows>"
+    assert repr(file) == f"<alance.FileReader {path} version {version}: {NUM_ROWS} rows>"
 
 
-async def test_the_reference_reads_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+async def test_the_reference_reads_it(version: str, tmp_path: Path) -> None:
     path = tmp_path / "f.lance"
-    async with alance.create_file(path, TABLE.schema) as w:
+    async with alance.create_file(path, TABLE.schema, data_storage_version=version) as w:
         await w.write(TABLE)
         assert await w.add_global_buffer(b"one") == 1
         assert await w.add_global_buffer(bytearray(200)) == 2
@@ -73,15 +75,18 @@ async def test_the_reference_reads_it(tmp_path: Path) -> None:
     assert theirs.metadata().schema.metadata == TABLE.schema.metadata
 
 
-async def test_files_of_the_reference(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+async def test_files_of_the_reference(version: str, tmp_path: Path) -> None:
     path = tmp_path / "f.lance"
-    with LanceFileWriter(str(path), TABLE.schema, version="2.1") as w:
+    with LanceFileWriter(str(path), TABLE.schema, version=version) as w:
         for batch in TABLE.to_batches(max_chunksize=1000):
             w.write_batch(batch)
         assert w.add_global_buffer(b"theirs") == 1
     file = await alance.open_file(path)
     assert (await file.read()).equals(TABLE)
-    assert file.num_global_buffers == 2
+    rows = [4999, 17, 17, 1000]
+    assert (await file.take(rows)).equals(TABLE.take(rows))
+    assert (file.version, file.num_rows, file.num_global_buffers) == (version, NUM_ROWS, 2)
     assert await file.global_buffer(1) == b"theirs"
     assert len(await file.global_buffer(0)) > 100
 

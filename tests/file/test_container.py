@@ -269,6 +269,32 @@ class TestColumnsOfDifferentLengths:
             await alance.open_file(tmp_path / "f")
 
 
+@pytest.mark.parametrize("num_rows", [(1 << 32) + 1, (1 << 64) - 1])
+async def test_rows_beyond_reason(num_rows: int, tmp_path: Path) -> None:
+    """Rows that cost no bytes, in a file without columns and in one of a constant page."""
+    bare = await handmade(pa.table({}))
+    bare.descriptor.length = num_rows
+    null = await handmade(pa.table({"n": pa.nulls(3)}))
+    null.columns[0].pages[0].length = min(num_rows, 1 << 61)
+    for file in (bare, null):
+        (tmp_path / "f").write_bytes(file.build())
+        with pytest.raises(CorruptFileError, match="at most 4294967296 make sense"):
+            await alance.open_file(tmp_path / "f")
+
+
+async def test_a_damaged_page_concerns_its_readers_only(tmp_path: Path) -> None:
+    file = await handmade()
+    for column in file.columns:
+        column.pages.add().CopyFrom(column.pages[0])
+    file.columns[0].pages[0].encoding.direct.encoding = b"\xff"
+    (tmp_path / "f").write_bytes(file.build())
+    opened = await alance.open_file(tmp_path / "f")
+    assert (await opened.read(start=NUM_ROWS)).equals(TABLE)
+    with pytest.raises(CorruptFileError) as caught:
+        await opened.take([0])
+    assert caught.value.__notes__ == ["in page 0 of column 0"]
+
+
 class TestWideFiles:
     """10,000 columns, three of which are wanted."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,10 @@ import pyarrow as pa
 import pytest
 
 import alance
-from alance.errors import FormatError
+from alance.errors import FormatError, InvalidInputError
 from alance.file.footer import FOOTER_BYTES
 from alance.io.simulated import SimulatedStore
+from tests.file.handmade import HandmadeFile, column_encoding
 from tests.file.reference import reference_file
 from tests.file.tables import PATH, open_reader, read_table, write_table
 
@@ -129,6 +131,89 @@ async def test_a_file_with_bytes_before_its_tail() -> None:
         for change in (data[:at] + b"\0" * 64 + data[at:], data[:at] + data[at + 64 :]):
             found = await outcome(change)
             assert isinstance(found, (FormatError, pa.Table))
+
+
+async def handmade_file() -> bytes:
+    """A file that has what writers do not make: encodings apart, gaps, buffers of all kinds."""
+    file = HandmadeFile(await make_file())
+    for column in file.columns:
+        column.encoding.direct.encoding = column_encoding("zone_index", "blob")
+        place = file.defer(column.encoding)
+        column.buffer_offsets.append(place.start)
+        column.buffer_sizes.append(place.num_bytes)
+        for page in column.pages:
+            file.global_buffers.append(file.add(page.encoding.direct.encoding))
+            file.defer(page.encoding)
+    file.gap = 7
+    return file.build(backwards=True)
+
+
+async def test_a_changed_byte_in_a_file_made_by_hand() -> None:
+    data = await handmade_file()
+    assert TABLE.equals(await outcome(data))
+    rng = np.random.default_rng(SEED)
+    refused = 0
+    for place in rng.integers(len(data) - 8000, len(data), CASES).tolist():
+        damaged = bytearray(data)
+        damaged[place] ^= int(rng.integers(1, 256))
+        refused += isinstance(await outcome(bytes(damaged)), FormatError)
+    assert refused > CASES // 4
+
+
+EDGES = [0, 1, 40, 63, 64, 1 << 31, 1 << 32, 1 << 48, 1 << 62, 1 << 63, (1 << 64) - 1]
+
+
+@pytest.mark.parametrize("writer", ["ours", "by hand"])
+async def test_forged_offset_tables(writer: str) -> None:
+    data = await (make_file() if writer == "ours" else handmade_file())
+    table, buffers, _, num_columns = struct.unpack_from("<QQII", data, len(data) - 32)
+    places = [table + 8 * i for i in range(2 * num_columns)]
+    places += [buffers, buffers + 8, *range(len(data) - 40, len(data) - 16, 8)]
+    rng = np.random.default_rng(SEED)
+    before = pa.default_memory_pool().max_memory()
+    for place in places:
+        (old,) = struct.unpack_from("<Q", data, place)
+        for value in rng.choice([*EDGES, len(data), old - 1, old + 64, old ^ 1], 4).tolist():
+            damaged = bytearray(data)
+            struct.pack_into("<Q", damaged, place, int(value) & (1 << 64) - 1)
+            found = await outcome(bytes(damaged))
+            assert isinstance(found, FormatError) or found.num_rows == TABLE.num_rows
+    assert pa.default_memory_pool().max_memory() < before + BYTES_MAX
+
+
+async def test_forged_places_of_encodings() -> None:
+    base = HandmadeFile(await make_file())
+    rng = np.random.default_rng(SEED)
+    for _ in range(CASES // 4):
+        column = base.columns[int(rng.integers(len(base.columns)))]
+        of = column if rng.random() < 0.3 else column.pages[0]
+        sound = of.encoding.direct.encoding
+        start, size = rng.choice(np.array(EDGES, np.uint64), 2).tolist()
+        if rng.random() < 0.5:
+            start, size = (int(each) for each in rng.integers(0, 20_000, 2))
+        of.encoding.indirect.buffer_location = start
+        of.encoding.indirect.buffer_length = size
+        assert isinstance(await outcome(base.build()), FormatError)
+        of.encoding.direct.encoding = sound
+
+
+async def test_damaged_files_by_themselves(tmp_path: Path) -> None:
+    data = await handmade_file()
+    rng = np.random.default_rng(SEED)
+    refused = 0
+    for _ in range(CASES // 8):
+        damaged = bytearray(data)
+        damaged[len(data) - 1 - int(rng.integers(0, 6000))] ^= int(rng.integers(1, 256))
+        (tmp_path / "f").write_bytes(damaged)
+        try:
+            file = await alance.open_file(tmp_path / "f")
+            (await file.read(file.schema.names[:2])).validate()
+            (await file.take([0, 7], ["tags"])).validate()
+            await file.global_buffer(file.num_global_buffers - 1)
+        except (FormatError, InvalidInputError):
+            # A row or name that the damage has removed from the file is a bad argument.
+            refused += 1
+    assert refused
 
 
 async def test_damaged_data_files_of_a_dataset(tmp_path: Path) -> None:
