@@ -204,6 +204,11 @@ class Dataset:
         Requests, as the iteration goes on: one per data file for its tail, then the wanted columns
         in runs of rows of about 8 MiB, neighbouring ranges merged. Memory: the session's byte
         budget at most. Cancellation: safe at any await; leaving the iteration stops its requests.
+
+        Blob columns come as their values, large_binary with ``lance-encoding:blob`` in the field's
+        metadata, where pylance gives places unless asked with ``blob_handling="all_binary"``. They
+        take one round more, and are fetched only for the rows that are read. Blobs in files of
+        their own (version 2.2) count for 64 KiB each in the budget, whatever their size.
         """
         for name, value, least in (
             ("limit", limit, 0),

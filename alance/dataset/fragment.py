@@ -18,7 +18,9 @@ from alance.encodings.assemble import joining, leaf_to_arrow, zip_leaves
 from alance.encodings.rows import RowRanges, expand_ranges
 from alance.encodings.step import Decode
 from alance.errors import CorruptFileError, FormatError
+from alance.file.blobs import read_blobs
 from alance.file.columns import ColumnReader, run_steps
+from alance.file.located import located
 from alance.file.reader import FileReader
 from alance.io.client import StoreClient
 from alance.session import DeletedOffsets, Session
@@ -32,6 +34,8 @@ DecodeRows: TypeAlias = Callable[[], list[pa.Array]]
 """Decodes fetched rows; CPU only, for a thread."""
 
 Offsets = npt.NDArray[np.int64]
+BLOB_BYTES = 64 * 1024
+"""Size at which blobs move out of the data file: what windows take each for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,13 @@ class _Column:
 
     file: FileReader
     reader: ColumnReader
+    is_blob_v2: bool
+
+    @property
+    def num_bytes(self) -> int:
+        """Stored bytes, as far as they are known: those of blobs in other files are guessed."""
+        guess = BLOB_BYTES * self.reader.num_rows if self.is_blob_v2 else 0
+        return self.reader.num_bytes + guess
 
 
 class FragmentReader:
@@ -98,14 +109,14 @@ class FragmentReader:
     @property
     def row_bytes(self) -> float:
         """Stored bytes of a row in the wanted columns, on average."""
-        stored = sum(column.reader.num_bytes for column in self._columns.values())
+        stored = sum(column.num_bytes for column in self._columns.values())
         return stored / max(self.fragment.physical_rows, 1)
 
     def page_bounds(self) -> Sequence[int]:
         """Rows where the pages of the widest column start; none where deleted rows shift them."""
         if self._deleted is not None or not self._columns:
             return ()
-        widest = max(self._columns.values(), key=lambda column: column.reader.num_bytes)
+        widest = max(self._columns.values(), key=lambda column: column.num_bytes)
         return widest.reader.page_bounds()
 
     def live(self, start: int, stop: int) -> RowRanges:
@@ -157,7 +168,8 @@ class FragmentReader:
 
         Notes
         -----
-        Rounds: one where chunk tables and indices are in the tail or known from before, else two.
+        Rounds: one where chunk tables and indices are in the tail or known from before, else two;
+        one more for the bytes of blobs.
         """
         decodes: dict[int, list[Decode]] = {}
         files: dict[FileReader, list[int]] = {}
@@ -179,6 +191,12 @@ class FragmentReader:
             done = iter(found)
             for field_id, count in zip(field_ids, counts, strict=True):
                 decodes[field_id] = list(islice(done, count))
+            for field_id in projection.blob_ids.intersection(field_ids):
+                with located(file.path):
+                    decodes[field_id], fetched = await read_blobs(
+                        decodes[field_id], file, priority=priority
+                    )
+                num_bytes += fetched
 
         await run_all([partial(fetch_file, field_ids) for field_ids in files.values()])
         num_rows = rows.num_rows
@@ -244,7 +262,7 @@ async def open_fragment(
                     f"{fragment.id} has {fragment.physical_rows}",
                     path=reader.path,
                 )
-            columns[field_id] = _Column(reader, column)
+            columns[field_id] = _Column(reader, column, field_id in projection.blob_ids)
 
     for file in fragment.files:
         slots = [

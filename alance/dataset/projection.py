@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from alance.encodings.assemble import LeafCounts, items_per_row
-from alance.errors import InvalidInputError
+from alance.errors import InvalidInputError, UnsupportedFeatureError
 from alance.file.schema import Leaf, Nesting, Schema
+from alance.file.storable import lies_in_lists
 from alance.query.evaluate import evaluate, filter_mask
 from alance.query.expression import Expression
 from alance.query.parser import parse_expression, parse_filter
@@ -42,6 +43,8 @@ class LeafPlan:
 
     field_id: int
     chain: tuple[pa.DataType, ...]
+    is_blob_v2: bool = False
+    """Whether its pages hold blob descriptors."""
 
     @property
     def items_per_row(self) -> int:
@@ -88,6 +91,12 @@ class Projection:
     def row_bytes_min(self) -> int:
         """Bytes that a decoded row takes at least: fixed widths, and offsets of the others."""
         return sum(_bytes_min(leaf.chain[-1]) for root in self.roots for leaf in root.leaves)
+
+    @property
+    def blob_ids(self) -> frozenset[int]:
+        """Field ids of leaves whose pages hold blob descriptors."""
+        leaves = (leaf for root in self.roots for leaf in root.leaves)
+        return frozenset(leaf.field_id for leaf in leaves if leaf.is_blob_v2)
 
     @property
     def needs_addresses(self) -> bool:
@@ -261,7 +270,7 @@ def _plan_roots(read: Schema) -> tuple[RootPlan, ...]:
     leaves: list[list[LeafPlan]] = [[] for _ in read.roots]
     # Which column a leaf has is the file's matter; only the nesting counts here.
     for leaf in read.leaves(FileVersion.V2_2):
-        leaves[leaf.top_level].append(LeafPlan(leaf.field_id, _chain(leaf)))
+        leaves[leaf.top_level].append(_plan_leaf(leaf))
     return tuple(
         RootPlan(
             root.field.name,
@@ -273,11 +282,21 @@ def _plan_roots(read: Schema) -> tuple[RootPlan, ...]:
     )
 
 
+def _plan_leaf(leaf: Leaf) -> LeafPlan:
+    return LeafPlan(leaf.field_id, _chain(leaf), leaf.node.field.is_blob_v2)
+
+
 def _chain(leaf: Leaf) -> tuple[pa.DataType, ...]:
     """Types from the top-level field to the leaf, every struct cut down to one member.
 
     A map is the list of its entries.
     """
+    if lies_in_lists(leaf.nodes):
+        raise UnsupportedFeatureError(
+            f"column {'.'.join(leaf.path)!r} lies in lists of fixed-size lists of structs, "
+            "which are not known to this library; a newer one may read them",
+            feature="lists of fixed-size lists of structs",
+        )
     kind = leaf.node.data_type
     chain = [kind]
     for parent, child in zip(leaf.nodes[-2::-1], leaf.nodes[:0:-1], strict=True):

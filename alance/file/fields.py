@@ -26,6 +26,7 @@ PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
 PACKED = "lance-encoding:packed"
 BLOB = "lance-encoding:blob"
+BLOB_V2 = "lance.blob.v2"
 JSON_EXTENSION = "lance.json"
 
 
@@ -82,6 +83,16 @@ class Field:
     def is_blob(self) -> bool:
         """Whether values lie apart from the column, which holds their places."""
         return self.metadata.get(BLOB) == b"true"
+
+    @property
+    def is_blob_v2(self) -> bool:
+        """Whether the column holds blob descriptors of file version 2.2.
+
+        A dataset says it with the extension type, a data file with the struct of the descriptors.
+        """
+        extension = self.extension_name or self.metadata.get(EXTENSION_NAME, b"").decode()
+        is_marked = extension == BLOB_V2 or (self.is_blob and self.is_packed)
+        return self.logical_type == "struct" and is_marked
 
 
 class Nesting(Enum):
@@ -186,6 +197,9 @@ def _node(entry: Field, children: tuple[Node, ...]) -> Node:
         )
     if kind is Nesting.LEAF:
         return Node(entry, kind, parse_logical_type(entry.logical_type))
+    if entry.is_blob_v2:
+        # Whatever it lists is the form in which values are given or described, not what they are.
+        return Node(entry, Nesting.LEAF, pa.large_binary(), children)
     members = [_storage_field(child) for child in children]
     if kind is Nesting.STRUCT:
         if entry.is_packed or not children:
@@ -234,7 +248,11 @@ def _storage_field(node: Node) -> pa.Field:
     """Arrow field with storage types and the stored metadata."""
     entry = node.field
     metadata = dict(entry.metadata)
-    if entry.extension_name:
+    if entry.is_blob_v2:
+        for key in (EXTENSION_NAME, EXTENSION_METADATA, PACKED):
+            metadata.pop(key, None)
+        metadata[BLOB] = b"true"
+    elif entry.extension_name:
         metadata.setdefault(EXTENSION_NAME, entry.extension_name.encode())
     # Arrow refuses to say that a column of nothing but nulls has none.
     nullable = entry.nullable or pa.types.is_null(node.data_type)
@@ -356,7 +374,7 @@ def _refuse_duplicates(items: Iterable[pa.Field], where: str) -> None:
 
 
 def _refuse_extension(name: str, path: str) -> None:
-    if name in ("arrow.json", "lance.blob.v2"):
+    if name in ("arrow.json", BLOB_V2):
         raise InvalidInputError(
             f"column {path!r} has extension type {name}, whose stored form this library cannot "
             "write; cast it to its storage type first"

@@ -18,6 +18,7 @@ from alance.errors import (
     StoreTimeoutError,
     UnsupportedFeatureError,
 )
+from alance.file.blobs import sidecar_path
 from alance.file.columns import ColumnReader
 from alance.file.footer import (
     METADATA_BYTES_MAX,
@@ -297,6 +298,13 @@ class FileReader:
             return [data for data in found if data is not None]
         fetched = iter(await self._client.get_ranges(self.path, missing, priority=priority))
         return [data if data is not None else next(fetched) for data in found]
+
+    async def fetch_sidecar(
+        self, blob_id: int, ranges: Sequence[ByteRange], *, priority: int = 0
+    ) -> Sequence[memoryview]:
+        """Bytes of blobs that lie in a file beside this one, in one round."""
+        path = sidecar_path(self.path, blob_id)
+        return await self._client.get_ranges(path, ranges, priority=priority)
 
     def _from_tail(self, wanted: ByteRange) -> memoryview | None:
         start = wanted.start - self._tail_start

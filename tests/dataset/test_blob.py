@@ -117,6 +117,80 @@ class TestBlobs:
         assert files(tmp_path) == {}
 
 
+KIB = 1024
+
+
+def placed_blobs() -> list[bytes | None]:
+    """Values of all the places that blobs have by their size: in the file, shared, of their own."""
+    rng = np.random.default_rng(3)
+    sizes = [70 * KIB, 300, 64 * KIB, 64 * KIB + 1, 4 * KIB * KIB + 1, 70 * KIB]
+    return [b"abc", None, b"", *map(rng.bytes, sizes)]
+
+
+def nested_blobs() -> pa.Table:
+    """Blobs in structs and lists, and a column of nulls only."""
+    values = placed_blobs()
+    field = pa.field("v", pa.large_binary(), metadata=BLOB)
+    schema = pa.schema([
+        pa.field("s", pa.struct([field, pa.field("k", pa.int32())])),
+        pa.field("l", pa.list_(field.with_name("item"))),
+        field.with_name("n"),
+    ])
+    rows: list[dict[str, Any]] = [
+        {"s": {"v": value, "k": i}, "l": [value] * (i % 3), "n": None}
+        for i, value in enumerate(values)
+    ]
+    rows[3:5] = [{"s": None, "l": None, "n": None}, {"s": {"v": None, "k": 4}, "l": [None]}]
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def elsewhere(place: Path) -> str:
+    """URI of a file that belongs to no dataset."""
+    path = place / "elsewhere.bin"
+    path.write_bytes(b"0123456789")
+    return path.as_uri()
+
+
+class TestBlobsOfTheNextVersion:
+    async def test_the_reference_writes(self, tmp_path: Path) -> None:
+        values = placed_blobs()
+        schema = pa.schema([lance.blob_field("b")])
+        for mode, part in (("create", values), ("append", values[::-1])):
+            table = pa.table([lance.blob_array(part)], schema=schema)
+            lance.write_dataset(table, tmp_path / "it", mode=mode, data_storage_version="2.2")
+        dataset = await alance.open_dataset(tmp_path / "it")
+        assert dataset.schema == pa.schema([pa.field("b", pa.large_binary())])
+        assert dataset.schema.field("b").metadata == {b"lance-encoding:blob": b"true"}
+        everything = values + values[::-1]
+        assert (await dataset.to_table())["b"].to_pylist() == everything
+        rows = [8, 3, 1, 8, 12, 0]
+        with alance.receipt() as receipt:
+            found = await dataset.take(rows)
+        assert found["b"].to_pylist() == [everything[row] for row in rows]
+        assert receipt.bytes_fetched < 1024 * KIB
+
+    async def test_nested(self, tmp_path: Path) -> None:
+        table = nested_blobs()
+        lance.write_dataset(table, tmp_path / "it", data_storage_version="2.2")
+        dataset = await alance.open_dataset(tmp_path / "it")
+        assert (await dataset.to_table()).equals(table)
+        found = await dataset.to_table(["s.v"])
+        assert found["s.v"].to_pylist() == [row and row["v"] for row in table["s"].to_pylist()]
+
+    async def test_a_blob_elsewhere(self, tmp_path: Path) -> None:
+        uri = elsewhere(tmp_path)
+        table = pa.table([lance.blob_array([uri])], schema=pa.schema([lance.blob_field("b")]))
+        lance.write_dataset(
+            table,
+            tmp_path / "it",
+            data_storage_version="2.2",
+            allow_external_blob_outside_bases=True,
+        )
+        dataset = await alance.open_dataset(tmp_path / "it")
+        with pytest.raises(alance.UnsupportedFeatureError, match=r"elsewhere\.bin"):
+            await dataset.to_table()
+
+
 def packed_table(num_rows: int) -> pa.Table:
     """A packed struct, null at times, alone, in a struct and in a list."""
     numbers = np.arange(num_rows)
