@@ -26,7 +26,7 @@ from alance.file.fields import (
     node_to_arrow,
     text_metadata,
 )
-from alance.file.storable import check_blobs, check_packed
+from alance.file.storable import check_blobs, check_packed, check_struct_lists
 from alance.types import FileVersion
 
 __all__ = ["Field", "Leaf", "Nesting", "Node", "Schema", "match_append"]
@@ -173,6 +173,7 @@ class Schema:
         for root in self.roots:
             check_packed(root, version)
             check_blobs(root, version)
+            check_struct_lists(root)
         if version is FileVersion.V2_2:
             return
         for entry in self.fields:

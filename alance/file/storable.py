@@ -1,6 +1,8 @@
-"""What columns with a form of their own, packed structs and blobs, can be stored as."""
+"""What columns with a form of their own can be stored as: packed structs, blobs, struct lists."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import pyarrow as pa
 
@@ -8,7 +10,7 @@ from alance.errors import InvalidInputError
 from alance.file.fields import Nesting, Node
 from alance.types import FileVersion
 
-__all__ = ["check_blobs", "check_packed"]
+__all__ = ["check_blobs", "check_packed", "check_struct_lists", "lies_in_lists"]
 
 
 def check_packed(root: Node, version: FileVersion) -> None:
@@ -100,3 +102,40 @@ def _check_blobs(node: Node, path: str, version: FileVersion) -> None:
                 "store; remove 'lance-encoding:blob' from the metadata of the items"
             )
         _check_blobs(child, f"{path}.{child.field.name}", version)
+
+
+_LISTS = frozenset({Nesting.LIST, Nesting.LARGE_LIST, Nesting.MAP})
+
+
+def lies_in_lists(nodes: Sequence[Node]) -> bool:
+    """Whether a leaf, given by its nodes from the top, has lists of fixed-size lists of structs.
+
+    The format does not say how their items repeat (specification: 2.2, section 5).
+    """
+    kinds = [node.kind for node in nodes]
+    if Nesting.FIXED_SIZE_LIST not in kinds:
+        return False
+    last = len(kinds) - 1 - kinds[::-1].index(Nesting.FIXED_SIZE_LIST)
+    return not _LISTS.isdisjoint(kinds[:last])
+
+
+def check_struct_lists(root: Node) -> None:
+    """Refuse fixed-size lists of structs with lists around them, or below, which no one reads.
+
+    Raises
+    ------
+    InvalidInputError
+        Names the column.
+    """
+    _check_struct_lists(root, root.field.name, frozenset())
+
+
+def _check_struct_lists(node: Node, path: str, above: frozenset[Nesting]) -> None:
+    kinds = above | {node.kind}
+    if Nesting.FIXED_SIZE_LIST in kinds and not kinds.isdisjoint(_LISTS):
+        raise InvalidInputError(
+            f"column {path!r} has lists around or in a fixed-size list of structs, which cannot be "
+            "stored; cast the fixed-size list to a list"
+        )
+    for child in node.children:
+        _check_struct_lists(child, f"{path}.{child.field.name}", kinds)

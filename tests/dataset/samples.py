@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -75,7 +76,7 @@ SCHEMAS = MappingProxyType({
     **{name: schema_of(tuple(nest(leaf) for leaf in INNER)) for name, nest in NESTS.items()},
 })
 
-NESTS_2_2 = MappingProxyType({
+NESTS_2_2: Mapping[str, Callable[[pa.DataType], pa.DataType]] = MappingProxyType({
     "map": lambda leaf: pa.map_(pa.string(), leaf),
     "map of maps": lambda leaf: pa.map_(pa.int32(), pa.map_(pa.large_binary(), leaf)),
     "list<map>": lambda leaf: pa.list_(pa.map_(pa.float64(), leaf)),

@@ -11,9 +11,11 @@ import pyarrow as pa
 import pytest
 
 import alance
+from alance.dataset.projection import Projection
+from alance.file.schema import Schema
 from alance.testing.arrays import Content, random_table
 from alance.testing.asserts import assert_same_table
-from tests.dataset.samples import FEW, SCHEMAS, SCHEMAS_2_2, STRUCT_LISTS
+from tests.dataset.samples import FEW, PAIR, SCHEMAS, SCHEMAS_2_2, STRUCT_LISTS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -114,6 +116,19 @@ async def test_fixed_size_lists_of_structs_both_ways(
     both = table.append_column("n", pa.array(range(num_rows))).append_column("s", beside)
     await write_here(both, tmp_path / "beside", "2.2")
     await check_here(await alance.open_dataset(tmp_path / "beside"), both)
+
+
+async def test_lists_in_fixed_size_lists_of_structs_are_read(tmp_path: Path) -> None:
+    """The reference writes them, but does not read them itself."""
+    kind = pa.list_(pa.struct([("l", pa.list_(pa.int32())), ("m", pa.map_(pa.int8(), PAIR))]), 3)
+    table = random_table(pa.schema([pa.field("c", kind)]), 500, 1, CONTENTS["some nulls"])
+    await check_here(await write_there(table, tmp_path / "theirs", "2.2"), table)
+
+
+def test_lists_of_fixed_size_lists_of_structs_are_not_read() -> None:
+    schema = Schema.from_arrow(pa.schema([("c", pa.list_(pa.list_(PAIR, 3)))]))
+    with pytest.raises(alance.UnsupportedFeatureError, match="'c"):
+        Projection.of(schema)
 
 
 @pytest.mark.parametrize("num_rows", [1023, 1024, 1025, 4095, 4096, 4097, 20_000])

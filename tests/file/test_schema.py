@@ -1,6 +1,7 @@
 import contextlib
 import pickle
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from alance.errors import (
 )
 from alance.file.metadata import build_schema, parse_schema
 from alance.file.schema import Field, Nesting, Schema, match_append
+from alance.file.storable import lies_in_lists
 from alance.types import FileVersion
 from tests.file.reference import stored_schema
 from tests.file.test_types import LEAVES, NESTED_SINCE_2_2
@@ -147,6 +149,25 @@ class TestTree:
         assert schema.max_field_id == 9
         assert schema.names == ("b", "s", "t")
         assert schema.to_arrow().field("s").type == pa.struct([("a", pa.int8())])
+
+    @pytest.mark.parametrize("around", [pa.list_, lambda kind: pa.map_(pa.int8(), kind)])
+    def test_lists_of_struct_lists_have_no_form(
+        self, around: Callable[[pa.DataType], pa.DataType]
+    ) -> None:
+        pairs = pa.list_(pa.struct([("a", pa.int8())]), 2)
+        schema = Schema.from_arrow(pa.schema([("x", pa.struct([("l", around(pairs))]))]))
+        with pytest.raises(InvalidInputError, match=r"'x\.l\."):
+            schema.check_storable(FileVersion.V2_2)
+        assert lies_in_lists(schema.leaves(FileVersion.V2_2)[-1].nodes)
+
+    def test_lists_in_struct_lists_are_only_read(self) -> None:
+        kind = pa.list_(pa.struct([("a", pa.list_(pa.int8()))]), 2)
+        schema = Schema.from_arrow(pa.schema([("x", kind)]))
+        with pytest.raises(InvalidInputError, match=r"'x\.item\.a'"):
+            schema.check_storable(FileVersion.V2_2)
+        (leaf,) = schema.leaves(FileVersion.V2_2)
+        assert leaf.items_per_row == 2
+        assert not lies_in_lists(leaf.nodes)
 
     @pytest.mark.parametrize(
         "fields",
