@@ -43,6 +43,8 @@ class LeafPlan:
 
     field_id: int
     chain: tuple[pa.DataType, ...]
+    is_blob_v2: bool = False
+    """Whether its pages hold blob descriptors."""
 
     @property
     def items_per_row(self) -> int:
@@ -89,6 +91,12 @@ class Projection:
     def row_bytes_min(self) -> int:
         """Bytes that a decoded row takes at least: fixed widths, and offsets of the others."""
         return sum(_bytes_min(leaf.chain[-1]) for root in self.roots for leaf in root.leaves)
+
+    @property
+    def blob_ids(self) -> frozenset[int]:
+        """Field ids of leaves whose pages hold blob descriptors."""
+        leaves = (leaf for root in self.roots for leaf in root.leaves)
+        return frozenset(leaf.field_id for leaf in leaves if leaf.is_blob_v2)
 
     @property
     def needs_addresses(self) -> bool:
@@ -262,7 +270,7 @@ def _plan_roots(read: Schema) -> tuple[RootPlan, ...]:
     leaves: list[list[LeafPlan]] = [[] for _ in read.roots]
     # Which column a leaf has is the file's matter; only the nesting counts here.
     for leaf in read.leaves(FileVersion.V2_2):
-        leaves[leaf.top_level].append(LeafPlan(leaf.field_id, _chain(leaf)))
+        leaves[leaf.top_level].append(_plan_leaf(leaf))
     return tuple(
         RootPlan(
             root.field.name,
@@ -272,6 +280,10 @@ def _plan_roots(read: Schema) -> tuple[RootPlan, ...]:
         )
         for root, found in zip(read.roots, leaves, strict=True)
     )
+
+
+def _plan_leaf(leaf: Leaf) -> LeafPlan:
+    return LeafPlan(leaf.field_id, _chain(leaf), leaf.node.field.is_blob_v2)
 
 
 def _chain(leaf: Leaf) -> tuple[pa.DataType, ...]:
