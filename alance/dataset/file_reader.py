@@ -169,6 +169,7 @@ class FileReader:
         fragments = await self._fragments(projection)
         return await take_positions(self._places, fragments, rows, projection, what="file")
 
+    @one_call
     async def global_buffer(self, index: int) -> bytes:
         """Read one of the buffers that belong to the file as a whole; at most one request.
 
@@ -183,21 +184,22 @@ class FileReader:
     def _scan(self, columns: Columns, offset: int, limit: int | None, batch: int | None) -> Scan:
         projection = Projection.of(self._schema, columns)
         find = partial(self._fragments, projection)
-        options = ScanOptions(projection, (), limit, offset, batch, find_fragments=find)
+        known = (self._fragment(projection, self._num_rows),)
+        options = ScanOptions(projection, known, limit, offset, batch, find_fragments=find)
         return Scan(self._places, options)
 
     async def _fragments(self, projection: Projection) -> tuple[Fragment]:
         """Present the file as a fragment with as many rows as the wanted columns have."""
-        data_file = DataFile(
-            self._file.path,
-            projection.field_ids,
-            tuple(self._column_of[field_id] for field_id in projection.field_ids),
-            self._file.version,
-        )
-        num_rows = self._num_rows
+        fragment = self._fragment(projection, self._num_rows)
         if projection.field_ids:
-            num_rows = await self._measure(projection, data_file)
-        return (Fragment(0, (data_file,), num_rows),)
+            num_rows = await self._measure(projection, fragment.files[0])
+            fragment = self._fragment(projection, num_rows)
+        return (fragment,)
+
+    def _fragment(self, projection: Projection, num_rows: int) -> Fragment:
+        columns = tuple(self._column_of[field_id] for field_id in projection.field_ids)
+        file = DataFile(self._file.path, projection.field_ids, columns, self._file.version)
+        return Fragment(0, (file,), num_rows)
 
     async def _measure(self, projection: Projection, data_file: DataFile) -> int:
         """Rows of the wanted columns, which must agree."""
@@ -269,12 +271,13 @@ async def open_file(
 
     Notes
     -----
-    Requests: 1 where metadata fits the tail, of 64 KiB or more; else up to 3 more. Of many columns
+    Requests: 1 where metadata fits the tail, of 64 KiB or more; else up to 2 more. Of many columns
     only the metadata of the first and of those that are read later is fetched and parsed.
     """
     session = session or current_session()
     client, key = session.clients.open(path, storage_options)
     stored = await StoredFile.open(client, key, None, session.registry)
+    await stored.preload()
     descriptor = await stored.descriptor()
     places = Places(session, client, "", {}, stored)
     reader = FileReader(os.fspath(path), places, descriptor)

@@ -149,6 +149,7 @@ class FileWriter:
                 self._failure = exc
                 raise
 
+    @one_call
     async def add_global_buffer(self, data: Buffer) -> int:
         """Store bytes that belong to the file as a whole.
 
@@ -160,14 +161,20 @@ class FileWriter:
         Raises
         ------
         InvalidInputError
-            The block is over, or has not begun.
+            It is no buffer; or the block is over, or has not begun.
         StoreError
             A request failed after retries; the file will not appear.
         """
+        try:
+            content = bytes(memoryview(data))
+        except TypeError:
+            raise InvalidInputError(
+                f"bytes or another buffer can be stored, not {type(data).__name__}"
+            ) from None
         writer = self._active()
         async with self._turn:
             try:
-                return await writer.add_global_buffer(bytes(data))
+                return await writer.add_global_buffer(content)
             except BaseException as exc:
                 self._failure = exc
                 raise

@@ -81,6 +81,7 @@ class FileReader:
         self._registry = registry
         self._columns: dict[int, ColumnReader] = {}
         self._parsed_bytes = 0
+        self._preloaded: dict[ByteRange, memoryview] = {}
 
     @classmethod
     async def open(
@@ -255,6 +256,12 @@ class FileReader:
         with located(self.path, "in the file descriptor"):
             return parse_file_descriptor(data)
 
+    async def preload(self) -> None:
+        """Fetch what opening a file by itself needs, at once: schema, first column's metadata."""
+        places = (self._tables.global_buffers[0], *self._tables.column_metadata[:1])
+        if self.at_hand(places) is None:
+            self._preloaded = dict(zip(places, await self.fetch(places), strict=True))
+
     async def global_buffer(self, index: int) -> memoryview:
         """Bytes of a global buffer.
 
@@ -309,7 +316,7 @@ class FileReader:
     def _from_tail(self, wanted: ByteRange) -> memoryview | None:
         start = wanted.start - self._tail_start
         if start < 0:
-            return None
+            return self._preloaded.pop(wanted, None)
         return self._tail[start : wanted.stop - self._tail_start]
 
 

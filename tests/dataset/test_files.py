@@ -116,6 +116,7 @@ async def test_takes_and_scans(tmp_path: Path) -> None:
     assert [batch.num_rows for batch in batches] == [999] * 5 + [5]
     assert pa.Table.from_batches(batches)["id"].equals(TABLE["id"])
     assert (await file.read([])).num_rows == NUM_ROWS
+    assert f"fragment 0: rows 0 to {NUM_ROWS} of {NUM_ROWS}" in file.scan(["id"]).explain()
 
 
 async def test_a_small_file_is_one_request(tmp_path: Path) -> None:
@@ -231,6 +232,8 @@ class TestRefusedWrites:
                 await w.write(nulls)
             with pytest.raises(InvalidInputError, match="not list"):
                 await w.write([good])
+            with pytest.raises(InvalidInputError, match="buffer can be stored, not int"):
+                await w.add_global_buffer(5)  # type: ignore[arg-type]
             await w.write(good)
         assert (await (await alance.open_file(tmp_path / "f")).read())["a"].to_pylist() == [5]
 

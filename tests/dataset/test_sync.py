@@ -219,7 +219,15 @@ print(ds.count_rows("a > 4"))
 
 @pytest.mark.parametrize(
     "name",
-    ["open_dataset", "write_dataset", "write_fragments", "commit_fragments", "discard_fragments"],
+    [
+        "open_dataset",
+        "write_dataset",
+        "write_fragments",
+        "commit_fragments",
+        "discard_fragments",
+        "open_file",
+        "create_file",
+    ],
 )
 def test_functions_have_the_same_arguments(name: str) -> None:
     mine, theirs = (inspect.signature(getattr(place, name)) for place in (sync, alance))
@@ -227,7 +235,13 @@ def test_functions_have_the_same_arguments(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mine", "theirs"), [(sync.Dataset, alance.Dataset), (sync.Scan, alance.Scan)]
+    ("mine", "theirs"),
+    [
+        (sync.Dataset, alance.Dataset),
+        (sync.Scan, alance.Scan),
+        (sync.FileReader, alance.FileReader),
+        (sync.FileWriter, alance.FileWriter),
+    ],
 )
 def test_classes_have_the_same_members(mine: type, theirs: type) -> None:
     def members(kind: type) -> set[str]:

@@ -323,7 +323,9 @@ class TestWideFiles:
             return parse_column_metadata(data, **options)  # type: ignore[arg-type]
 
         monkeypatch.setattr(reader_module, "parse_column_metadata", parse)
-        file = await alance.open_file(tmp_path / "f")
+        with alance.receipt() as r:
+            file = await alance.open_file(tmp_path / "f")
+        assert r.rounds == 3, "the tail, the tables, then schema and first column together"
         found = await file.read(self.NAMES)
         assert found.to_pydict() == {name: [1, 2, 3] for name in self.NAMES}
         assert len(parsed) == 4, "the first, for the number of rows, and these"
