@@ -12,7 +12,6 @@ from alance.encodings.blocks import Levels, VariableWidthBlock
 from alance.encodings.build import build_mini_block
 from alance.encodings.choose import EncodedValues
 from alance.encodings.compressive.packed_struct import encode_packed_struct
-from alance.encodings.constant import build_nulls
 from alance.encodings.layout.blob import describe_blobs, join_blobs
 from alance.encodings.layout.page import EncodedPage, PageBuffer
 from alance.encodings.shred import Shredded, shred
@@ -44,9 +43,7 @@ def build_blob_page(array: pa.Array, path: Sequence[int], version: FileVersion) 
         Of the file.
     """
     shredded = shred(array, path)
-    if not shredded.has_values:
-        nulls = build_nulls(shredded, version)
-        return BlobPage(PageBuffer((), is_search=False), lambda _: nulls)
+    # Pages of nulls too: the reference finds in the first page whether a column holds blobs.
     values = shredded.values
     assert isinstance(values, VariableWidthBlock), "blobs are binary values"
     data, starts = join_blobs(values)

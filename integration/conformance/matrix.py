@@ -41,6 +41,11 @@ class Case:
         """Short text for reports."""
         return " ".join((self.version, *(label for _, label in self.labels)))
 
+    @property
+    def is_blob(self) -> bool:
+        """Whether the values of `c` lie apart from the column."""
+        return b"lance-encoding:blob" in (self.field.metadata or {})
+
     def table(self) -> pa.Table:
         """Its rows, the same each time."""
         schema = pa.schema([self.field])
