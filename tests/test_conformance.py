@@ -15,5 +15,4 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 @pytest.mark.parametrize("case", thin(all_cases()), ids=lambda case: case.name)
 async def test_both_libraries_agree(case: Case, tmp_path: Path) -> None:
-    here, there = await check_case(case, tmp_path)
-    assert bool(here) == bool(there) == bool(case.num_rows)
+    await check_case(case, tmp_path)

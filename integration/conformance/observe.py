@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from alance.encodings.spec import Flat, FullZipLayout, General
+from alance.encodings.spec import Flat, FullZipLayout, General, PackedField
 from alance.encodings.wire import parse_page_layout
 from alance.file.footer import parse_footer, parse_offset_tables
 from alance.file.metadata import PageInfo, parse_column_metadata
@@ -72,8 +72,10 @@ def _spec_name(spec: object) -> str:
         name += f" {spec.scheme}"
     if isinstance(spec, Flat):
         return f"{name} 1" if spec.bits_per_value == 1 else name
-    inner = [_spec_name(value) for name, value in _members(spec) if dataclasses.is_dataclass(value)]
-    return f"{name}({', '.join(inner)})" if inner else name
+    inner = [_spec_name(value) for _, value in _members(spec) if dataclasses.is_dataclass(value)]
+    if isinstance(spec, PackedField):
+        return inner[0]
+    return f"{name}({', '.join(dict.fromkeys(inner))})" if inner else name
 
 
 def _members(value: object) -> Iterator[tuple[str, object]]:

@@ -64,4 +64,4 @@ def _occurred(cases: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _row(name: str, cells: Sequence[str]) -> str:
-    return f"{name:58}" + "".join(f"{cell:>14}" for cell in cells)
+    return f"{name:70}" + "".join(f"{cell:>14}" for cell in cells)
