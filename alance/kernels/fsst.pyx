@@ -3,7 +3,7 @@
 """FSST (Boncz, Neumann, Leis: Fast Random Access String Compression, VLDB 2020)."""
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memmove, memset
 
 import numpy as np
 
@@ -23,7 +23,7 @@ CORRUPT_OFFSETS = 2
 CORRUPT_CODES = 3
 OUTPUT_TOO_LARGE = -1
 
-TRAINING_ROUNDS = 5
+TRAINING_ROUNDS = 7
 
 cdef enum:
     ESCAPE = 255  # a code, and the largest number of symbols
@@ -32,6 +32,8 @@ cdef enum:
     SYMBOL_BYTES = 8
     NO_SYMBOL = 0x80  # in place of a length
     BLOCK_CODES = 4096
+    HASHES = 4096
+    CURSORS = 4  # so many values are coded in turns: each has to wait for its own last symbol
 
 cdef enum:
     NOWHERE = 0xFFFFFFFF  # in place of a place: the literal after an escape is no code
@@ -46,20 +48,6 @@ cdef struct Table:  # a stored symbol table, checked
     int num_symbols
     uint64_t symbols[256]
     uint8_t lengths[256]
-
-
-cdef struct Match:
-    uint64_t symbol
-    uint64_t mask
-    uint16_t length
-    uint16_t code
-
-
-cdef struct Encoder:
-    # for the next two bytes: where their candidates start, longest first. Every run of candidates
-    # ends with a single byte, which always matches.
-    uint16_t first[65536]
-    Match matches[3 * 256]
 
 
 cdef bint load_table(bytes table, Table *loaded) except -1:
@@ -253,176 +241,4 @@ def decode(bytes symbol_table, const offset_t[::1] offsets, const uint8_t[::1] d
     return placed, out[:size], 0
 
 
-# --- encoding
-
-
-cdef void set_match(Match *match, bytes symbol, int code):
-    match.symbol = int.from_bytes(symbol, "little")
-    match.length = len(symbol)
-    match.mask = <uint64_t>0xFFFFFFFFFFFFFFFF >> (64 - 8 * match.length)
-    match.code = code
-
-
-cdef void build_encoder(Encoder *encoder, list symbols):
-    """Group the symbols by their first two bytes, longest first."""
-    cdef int prefix, byte, slot = 256
-    codes = {symbol: code for code, symbol in enumerate(symbols)}
-    for byte in range(256):
-        single = bytes((byte,))
-        set_match(&encoder.matches[byte], single, codes.get(single, LITERAL + byte))
-    for prefix in range(65536):
-        encoder.first[prefix] = prefix & 0xFF
-    longer = [symbol for symbol in codes if len(symbol) > 1]
-    longer.sort(key=lambda symbol: (symbol[:2], -len(symbol)))
-    for i, symbol in enumerate(longer):
-        prefix = int.from_bytes(symbol[:2], "little")
-        if encoder.first[prefix] < 256:
-            encoder.first[prefix] = slot
-        set_match(&encoder.matches[slot], symbol, codes[symbol])
-        slot += 1
-        if i + 1 == len(longer) or longer[i + 1][:2] != symbol[:2]:
-            encoder.matches[slot] = encoder.matches[prefix & 0xFF]
-            slot += 1
-
-
-cdef inline const Match *longest_match(
-    const Encoder *encoder, const uint8_t *at, const uint8_t *stop, const uint8_t *data_stop
-) noexcept nogil:
-    """The longest symbol at `at` that ends before `stop`, or the literal byte."""
-    cdef uint64_t word = 0
-    cdef const Match *match
-    if data_stop - at >= 8:
-        memcpy(&word, at, 8)
-    else:
-        memcpy(&word, at, data_stop - at)
-    match = &encoder.matches[encoder.first[word & 0xFFFF]]
-    while (word ^ match.symbol) & match.mask or match.length > stop - at:
-        match += 1
-    return match
-
-
-cdef int64_t encode_values(
-    const Encoder *encoder,
-    const uint8_t *data,
-    int64_t data_bytes,
-    const offset_t[::1] offsets,
-    uint8_t *out,
-    offset_t[::1] out_offsets,
-) noexcept nogil:
-    """Code all values, at most 2 bytes per byte; return the size."""
-    cdef uint8_t *start = out
-    cdef const uint8_t *at
-    cdef const uint8_t *stop
-    cdef const Match *match
-    cdef int escaped
-    cdef int64_t i
-    out_offsets[0] = 0
-    for i in range(offsets.shape[0] - 1):
-        at = data + offsets[i]
-        stop = data + offsets[i + 1]
-        while at < stop:
-            match = longest_match(encoder, at, stop, data + data_bytes)
-            escaped = match.code >> 8
-            # no branch: the second byte is overwritten unless it is a literal
-            out[0] = <uint8_t>(match.code | -escaped)
-            out[1] = at[0]
-            out += 1 + escaped
-            at += match.length
-        out_offsets[i + 1] = <offset_t>(out - start)
-    return out - start
-
-
-def encode(bytes symbol_table, const offset_t[::1] offsets, const uint8_t[::1] data):
-    check_input(offsets, data)
-    cdef Table table
-    if not load_table(symbol_table, &table):
-        raise ValueError("the symbol table has another size or magic, or lengths not from 1 to 8")
-    if not table.switched_on:
-        return uncoded(offsets, data)
-    symbols = [
-        int(table.symbols[code]).to_bytes(table.lengths[code], "little")
-        for code in range(table.num_symbols)
-    ]
-    cdef int64_t size = 2 * (<int64_t>offsets[offsets.shape[0] - 1] - offsets[0])
-    if offset_t is int32_t and size > INT32_MAX:
-        raise OverflowError(f"32-bit offsets cannot express {size} bytes of codes")
-    cdef const uint8_t *values = &data[0] if data.shape[0] else NULL
-    out = empty(size + 1, np.uint8)
-    out_offsets = empty_offsets(offsets, offsets.shape[0])
-    cdef uint8_t[::1] target = out
-    cdef offset_t[::1] offsets_target = out_offsets
-    cdef uint8_t[::1] room = np.empty(sizeof(Encoder), dtype=np.uint8)
-    cdef Encoder *encoder = <Encoder *>&room[0]
-    build_encoder(encoder, symbols)
-    with nogil:
-        size = encode_values(encoder, values, data.shape[0], offsets, &target[0], offsets_target)
-    return out_offsets, out[:size].copy()
-
-
-# --- training
-
-
-cdef void count_codes(
-    const Encoder *encoder,
-    const uint8_t[::1] data,
-    const int64_t[::1] starts,
-    const int64_t[::1] stops,
-    int64_t[::1] singles,
-    int32_t[:, ::1] pairs,
-) noexcept nogil:
-    """Code the sample and count codes and pairs of neighbours.
-
-    The first byte of a longer symbol counts as well, as if it had been coded alone: otherwise a
-    byte that a symbol has swallowed could never come back.
-    """
-    cdef const uint8_t *at
-    cdef const uint8_t *stop
-    cdef const Match *match
-    cdef int before
-    cdef int64_t i
-    for i in range(starts.shape[0]):
-        at = &data[0] + starts[i]
-        stop = &data[0] + stops[i]
-        before = -1
-        while at < stop:
-            match = longest_match(encoder, at, stop, &data[0] + data.shape[0])
-            singles[match.code] += 1
-            if before >= 0:
-                pairs[before, match.code] += 1
-            if match.length > 1:
-                singles[LITERAL + at[0]] += 1
-                if before >= 0:
-                    pairs[before, LITERAL + at[0]] += 1
-            before = match.code
-            at += match.length
-
-
-def train(const offset_t[::1] offsets, const uint8_t[::1] data, *, sample_bytes=16384, seed=0):
-    check_input(offsets, data)
-    if not 1 <= sample_bytes <= SAMPLE_BYTES_MAX:
-        raise ValueError(f"sample_bytes must be in [1, {SAMPLE_BYTES_MAX}], not {sample_bytes}")
-    cdef int64_t num_bytes = <int64_t>offsets[offsets.shape[0] - 1] - offsets[0]
-    if num_bytes == 0:
-        return build_table([])
-    starts, stops = take_sample(np.asarray(offsets), sample_bytes, seed)
-    singles = np.empty(CODES, dtype=np.int64)
-    pairs = np.empty((CODES, CODES), dtype=np.int32)
-    cdef const int64_t[::1] sample_starts = starts
-    cdef const int64_t[::1] sample_stops = stops
-    cdef int64_t[::1] singles_target = singles
-    cdef int32_t[:, ::1] pairs_target = pairs
-    cdef uint8_t[::1] room = np.empty(sizeof(Encoder), dtype=np.uint8)
-    cdef Encoder *encoder = <Encoder *>&room[0]
-    literals = [bytes((byte,)) for byte in range(256)]
-    symbols = []
-    for i in range(TRAINING_ROUNDS):
-        build_encoder(encoder, symbols)
-        singles.fill(0)
-        pairs.fill(0)
-        with nogil:
-            count_codes(encoder, data, sample_starts, sample_stops, singles_target, pairs_target)
-        if i == TRAINING_ROUNDS - 1:
-            pairs.fill(0)  # the last round only chooses: a new pair would be untried
-        alphabet = [*symbols, *[b""] * (LITERAL - len(symbols)), *literals]
-        symbols = best_symbols(alphabet, singles, pairs)
-    return build_table(symbols)
+include "fsst_encode.pxi"

@@ -134,20 +134,25 @@ def train(offsets: Offsets, data: Bytes, *, sample_bytes: int = 16384, seed: int
     runs = [raw[start:stop] for start, stop in zip(starts, stops, strict=True)]
     literals = [bytes((byte,)) for byte in range(256)]
     symbols: list[bytes] = []
-    for last in (False, False, False, False, True):
+    best, smallest = symbols, 2 * len(raw) + 1
+    for _ in range(7):
         singles = np.zeros(512, dtype=np.int64)
         pairs = np.zeros((512, 512), dtype=np.int32)
         alphabet = symbols + [b""] * (256 - len(symbols)) + literals
+        size = 0
         for run in runs:
             before = None
             for code in _split(run, {symbol: code for code, symbol in enumerate(symbols)}):
+                size += 1 if code < 256 else 2
                 seen = [code]
                 if len(alphabet[code]) > 1:
                     seen.append(256 + alphabet[code][0])
                 for each in seen:
                     singles[each] += 1
-                    if before is not None and not last:
+                    if before is not None:
                         pairs[before, each] += 1
                 before = code
+        if size < smallest:
+            best, smallest = symbols, size
         symbols = best_symbols(alphabet, singles, pairs)
-    return build_table(symbols)
+    return build_table(best)

@@ -58,11 +58,12 @@ def test_the_symbols_that_replace_most_bytes_win() -> None:
     singles = np.array([5, 2, 1, 4], dtype=np.int64)
     pairs = np.zeros((4, 4), dtype=np.int32)
     pairs[0, 1] = 7  # abcdef: 42
-    pairs[1, 3] = 1  # seen once: no candidate
+    pairs[1, 3] = 2  # seen twice: no candidate
     pairs[2, 0] = 9  # a full symbol cannot grow
-    pairs[0, 2] = 2  # abcdxyz1: cut to 8 bytes, 16
+    pairs[1, 0] = 3  # efabcd: 18
+    pairs[0, 2] = 2  # abcdxyz1: seen twice
     # q counts 8 for each use: 32, abcd 20, ef 4, xyz12345 8
-    expected = [b"abcdef", b"q", b"abcd", b"abcdxyz1", b"xyz12345", b"ef"]
+    expected = [b"abcdef", b"q", b"abcd", b"efabcd", b"xyz12345", b"ef"]
     assert best_symbols(alphabet, singles, pairs) == expected
 
 
@@ -79,3 +80,17 @@ def test_no_more_symbols_than_codes() -> None:
     alphabet = [bytes((i,)) for i in range(256)]
     pairs = np.full((256, 256), 2, dtype=np.int32)
     assert len(best_symbols(alphabet, np.ones(256, dtype=np.int64), pairs)) == 255
+
+
+def test_two_symbols_at_most_begin_alike() -> None:
+    alphabet = [b"abc1", b"abc2", b"abc3", b"abd", b"ab"]
+    singles = np.array([9, 8, 7, 2, 1], dtype=np.int64)
+    found = best_symbols(alphabet, singles, np.zeros((5, 5), np.int32))
+    assert found == [b"abc1", b"abc2", b"abd", b"ab"]
+
+
+def test_of_very_many_candidates_the_best_are_looked_at() -> None:
+    alphabet = [bytes((i % 256, i // 256, 0, 0)) for i in range(3000)]
+    singles = np.arange(3000, dtype=np.int64)
+    found = best_symbols(alphabet, singles, np.zeros((3000, 3000), np.int32))
+    assert found == [alphabet[i] for i in range(2999, 2744, -1)]
