@@ -244,9 +244,12 @@ def test_a_constant_takes_no_more_memory_than_rows_are_asked_for() -> None:
 def test_a_value_is_fetched_once() -> None:
     stored = only_page(CONSTANTS["long binaries"], version=VERSION)
     reader = stored.open()
-    first = reader.plan(RowRanges.one(0, 2))
-    assert isinstance(first, Fetch)
-    first.then([memoryview(stored.data)[r.start : r.stop] for r in first.ranges])
+    both = [reader.plan(RowRanges.one(0, 2)) for _ in range(2)]
+    for step in both:
+        assert isinstance(step, Fetch)
+        done = step.then([memoryview(stored.data)[r.start : r.stop] for r in step.ranges])
+        assert isinstance(done, Decode)
+        assert done.run().num_rows == 2
     again = reader.plan(RowRanges.one(3, 4))
     assert isinstance(again, Fetch)
     assert sum(r.num_bytes for r in again.ranges) == 2 * 100

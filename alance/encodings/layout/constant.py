@@ -43,7 +43,7 @@ LEVELS_FREE = 1024
 class ConstantReader:
     """A page without distinct leaf values; a page of empty structs is one too."""
 
-    __slots__ = ("_buffers", "_has_value", "_layout", "_registry", "_shape", "_value", "num_rows")
+    __slots__ = ("_buffers", "_is_stored", "_layout", "_registry", "_shape", "_value", "num_rows")
 
     def __init__(
         self,
@@ -57,23 +57,29 @@ class ConstantReader:
         self._layout = layout
         self._registry = registry
         self._shape = Shape.of(layout.layers)
-        self._value: FixedWidthBlock | VariableWidthBlock | None = None
         self._buffers: tuple[ByteRange, ...] = tuple(buffers)
-        self._has_value = layout.inline_value is not None
+        self._value: FixedWidthBlock | VariableWidthBlock | None = None
+        self._is_stored = False
         if version is FileVersion.V2_1:
             self._open_2_1()
-            return
-        if self._has_value:
-            assert layout.inline_value is not None
+        else:
+            self._open()
+
+    def _open(self) -> None:
+        """Tell the six forms apart (specification: 2.2, section 3)."""
+        layout, num_levels = self._layout, len(self._buffers)
+        if layout.inline_value is not None:
             self._value = _inline_block(layout.inline_value)
-        elif len(buffers) in (1, 3):
-            self._has_value = True
-        allowed = (0, 2) if self._value is not None else (1, 3) if self._has_value else (0, 2)
-        if len(buffers) not in allowed:
-            raise CorruptFileError(f"a constant page of {len(buffers)} buffers does not exist")
-        if not self._has_value and layout.layers != NO_LEVELS:
-            need(buffers, 2, "nested all-null")
-        if self._shape.max_rep and len(buffers) < 2:
+        elif num_levels in (1, 3):
+            self._is_stored = True
+            num_levels -= 1
+        elif layout.layers != NO_LEVELS:
+            need(self._buffers, 2, "nested all-null")
+        if num_levels not in (0, 2):
+            raise CorruptFileError(
+                f"a constant page of {len(self._buffers)} buffers does not exist"
+            )
+        if self._shape.max_rep and num_levels == 0:
             raise CorruptFileError("a page of lists without repetition levels")
 
     def _open_2_1(self) -> None:
@@ -98,13 +104,14 @@ class ConstantReader:
     def plan(self, rows: RowRanges) -> Step:
         """Fetch value and levels, if the page has any; they are not indexed, so all of them."""
         buffers = self._buffers
-        if self._value is not None and len(buffers) in (1, 3):
+        brings_value = self._is_stored and self._value is None
+        if self._is_stored and not brings_value:
             buffers = buffers[1:]
         if not buffers:
             return Decode(rows.num_rows, lambda: self._decode(rows, ()))
 
         def then(found: Sequence[memoryview]) -> Step:
-            if self._has_value and self._value is None:
+            if brings_value:
                 value, *found = found
                 self._value = _stored_block(as_bytes(value))
             levels = tuple(found)
@@ -115,26 +122,26 @@ class ConstantReader:
     def _decode(self, rows: RowRanges, found: Sequence[memoryview]) -> PageRows:
         layout, shape = self._layout, self._shape
         if not found:
-            # Nothing says of a slot that it is null: the block does, and empty structs never are.
-            return PageRows(
-                rows.num_rows, shape.layers, Levels(None, None), self._block(rows.num_rows)
-            )
+            return self._plain(rows)
         rep = self._levels(as_bytes(found[0]), layout.rep_compression, layout.num_rep_values)
         def_ = self._levels(as_bytes(found[1]), layout.def_compression, layout.num_def_values)
         if (rep is None) != (shape.max_rep == 0):
             raise CorruptFileError("a constant page lacks the levels that its layers need")
         if rep is None and def_ is None:
-            if not self._has_value:
+            if self._value is None:
                 raise CorruptFileError("an all-null page lacks the levels that its layers need")
-            return PageRows(
-                rows.num_rows, shape.layers, Levels(None, None), self._block(rows.num_rows)
-            )
+            return self._plain(rows)
         if rep is not None and def_ is not None and len(rep) != len(def_):
             raise CorruptFileError(f"{len(rep)} repetition but {len(def_)} definition levels")
         num_items = len(rep) if rep is not None else 0 if def_ is None else len(def_)
         items = self._items(rows, rep, num_items)
         visible = num_items if def_ is None else int(np.count_nonzero(def_ <= shape.max_visible))
         return cut_items(shape, Levels(rep, def_), self._block(visible), items, rows.num_rows)
+
+    def _plain(self, rows: RowRanges) -> PageRows:
+        """Rows without levels. Of nulls the block tells; empty structs never are."""
+        block = self._block(rows.num_rows)
+        return PageRows(rows.num_rows, self._shape.layers, Levels(None, None), block)
 
     def _block(self, num_values: int) -> DataBlock:
         if self._value is None:
