@@ -191,12 +191,15 @@ class FragmentReader:
             done = iter(found)
             for field_id, count in zip(field_ids, counts, strict=True):
                 decodes[field_id] = list(islice(done, count))
-            for field_id in projection.blob_ids.intersection(field_ids):
-                with located(file.path):
-                    decodes[field_id], fetched = await read_blobs(
-                        decodes[field_id], file, priority=priority
-                    )
-                num_bytes += fetched
+            described = projection.blob_ids.intersection(field_ids)
+            await run_all([partial(fetch_blobs, file, field_id) for field_id in described])
+
+        async def fetch_blobs(file: FileReader, field_id: int) -> None:
+            nonlocal num_bytes
+            with located(file.path):
+                found, fetched = await read_blobs(decodes[field_id], file, priority=priority)
+            decodes[field_id] = found
+            num_bytes += fetched
 
         await run_all([partial(fetch_file, field_ids) for field_ids in files.values()])
         num_rows = rows.num_rows

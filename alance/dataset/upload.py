@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from alance._aio import run_all, run_to_end
 from alance.errors import AlanceError, InvalidInputError, check_count
+from alance.file.blobs import sidecar_folder
 from alance.file.schema import Schema
 from alance.file.writer import FileWriter, WrittenFile
 from alance.io.client import StoreClient
@@ -144,7 +145,7 @@ class Uploads:
                     await self._writer.abort()
                 # A request that ended the upload may have gone through though we saw it fail.
                 paths.append(self._writer.path)
-            await _delete(self._client, paths)
+            await _delete(self._client, paths, self._file_version)
 
 
 async def discard(client: StoreClient, root: str, fragments: Iterable[Fragment]) -> None:
@@ -153,17 +154,29 @@ async def discard(client: StoreClient, root: str, fragments: Iterable[Fragment])
 
     async def work() -> None:
         with anyio.move_on_after(DISCARD_S):
-            await _delete(client, [join(root, "data", file.path) for file in files])
+            for version in {file.file_version for file in files}:
+                paths = [join(root, "data", f.path) for f in files if f.file_version is version]
+                await _delete(client, paths, version)
 
     await run_to_end(work())
 
 
-async def _delete(client: StoreClient, paths: Iterable[str]) -> None:
+async def _delete(client: StoreClient, paths: Iterable[str], version: FileVersion) -> None:
+    """Delete data files, and the blobs that files of version 2.2 may have beside them."""
+
     async def delete(path: str) -> None:
         with suppress(AlanceError):
             await client.delete(path)
 
-    await run_all([partial(delete, path) for path in paths])
+    async def delete_sidecars(path: str) -> None:
+        with suppress(AlanceError):
+            found = await client.list(sidecar_folder(path))
+            await run_all([partial(delete, info.path) for info in found])
+
+    works = [partial(delete, path) for path in paths]
+    if version is FileVersion.V2_2:
+        works += [partial(delete_sidecars, path) for path in paths]
+    await run_all(works)
 
 
 def _random_name() -> str:

@@ -22,6 +22,7 @@ from alance.errors import (
     InvalidInputError,
     RetryableCommitError,
 )
+from alance.file.blob_schema import as_blobs
 from alance.file.schema import Schema, match_append
 from alance.io.client import StoreClient
 from alance.session import Session
@@ -117,9 +118,9 @@ async def find_target(
                 f"the dataset has data_storage_version {version.value}; an append cannot change it"
             )
     else:
-        stored = Schema.from_arrow(schema)
         default = FileVersion.parse(DEFAULT_VERSION) if base is None else base.file_version
         version = default if asked is None else asked
+        stored = Schema.from_arrow(as_blobs(schema) if version is FileVersion.V2_2 else schema)
     check_file_schema(stored, version)
     kept: Mode = "create" if base is None else "append" if mode == "append" else "overwrite"
     return Target(session, client, root, kept, base, stored, version, is_recent)

@@ -33,7 +33,7 @@ from alance.kernels import bytes as byte_kernels
 from alance.kernels import repdef
 from alance.types import FileVersion
 
-__all__ = ["build_mini_block", "build_pages"]
+__all__ = ["build_full_zip", "build_mini_block", "build_pages"]
 
 MINI_BLOCK_VALUE_BYTES_MAX = 256
 CHUNK_LEVELS_MAX = 65535
@@ -88,7 +88,7 @@ def _value_pages(
             half = len(array) // 2
             parts = (array.slice(0, half), array.slice(half))
             return [page for part in parts for page in build_pages(part, path, options, version)]
-    return [_full_zip(shredded, options, version)]
+    return [build_full_zip(shredded, options, version)]
 
 
 def _chunk_values(
@@ -233,7 +233,7 @@ def build_mini_block(
     return EncodedPage(layout, tuple(buffers), shredded.num_rows)
 
 
-def _full_zip(shredded: Shredded, options: ColumnOptions, version: FileVersion) -> EncodedPage:
+def build_full_zip(shredded: Shredded, options: ColumnOptions, version: FileVersion) -> EncodedPage:
     """Build a full-zip page."""
     levels, shape = shredded.levels, Shape.of(shredded.layers)
     bits_rep = 0 if levels.rep is None else int(levels.rep.max()).bit_length()

@@ -3,22 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from alance.encodings.blocks import Levels, VariableWidthBlock
-from alance.encodings.build import build_mini_block
+from alance.encodings.blocks import (
+    Bytes,
+    DataBlock,
+    FixedWidthBlock,
+    Levels,
+    PackedStructBlock,
+    VariableWidthBlock,
+)
+from alance.encodings.build import build_full_zip, build_mini_block
 from alance.encodings.choose import EncodedValues
 from alance.encodings.compressive.packed_struct import encode_packed_struct
+from alance.encodings.constant import build_nulls
 from alance.encodings.layout.blob import describe_blobs, join_blobs
 from alance.encodings.layout.page import EncodedPage, PageBuffer
+from alance.encodings.options import ColumnOptions
+from alance.encodings.rows import take
 from alance.encodings.shred import Shredded, shred
 from alance.encodings.spec import BlobLayout, Layer, MiniBlockLayout
 from alance.types import FileVersion
 
-__all__ = ["BlobPage", "build_blob_page"]
+__all__ = ["BlobApart", "BlobPage", "build_blob_page", "build_descriptor_page"]
+
+INLINE_BYTES_MAX = 64 * 1024
+SHARED_BYTES_MAX = 4 * 1024 * 1024
+INLINE, SHARED, ALONE = range(3)
+"""Kinds of blobs, as their descriptors number them."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlobApart:
+    """A value that goes to a file beside the data file, with others or alone."""
+
+    data: Bytes
+    is_alone: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +50,11 @@ class BlobPage:
     """A page that can be built once its values have been written."""
 
     values: PageBuffer
-    place: Callable[[int], EncodedPage]
-    """Builds the page when told where in the file `values` begins, a multiple of 64."""
+    """Those that go to the data file."""
+    apart: tuple[BlobApart, ...]
+    place: Callable[[int, Sequence[tuple[int, int]]], EncodedPage]
+    """Builds the page when told where in the file `values` begins, a multiple of 64, and for each
+    value apart the number of its file and the position there."""
 
 
 def build_blob_page(array: pa.Array, path: Sequence[int], version: FileVersion) -> BlobPage:
@@ -49,7 +76,8 @@ def build_blob_page(array: pa.Array, path: Sequence[int], version: FileVersion) 
     data, starts = join_blobs(values)
     sizes = np.diff(values.offsets).astype(np.int64)
 
-    def place(start: int) -> EncodedPage:
+    def place(start: int, homes: Sequence[tuple[int, int]]) -> EncodedPage:
+        assert not homes, "all values are in the data file"
         described = describe_blobs(starts + start, sizes, shredded.levels.def_)
         no_levels = Levels(None, None)
         inner = Shredded(shredded.num_rows, (Layer.ALL_VALID_ITEM,), no_levels, described)
@@ -59,4 +87,62 @@ def build_blob_page(array: pa.Array, path: Sequence[int], version: FileVersion) 
         layout = BlobLayout(page.layout, shredded.layers)
         return EncodedPage(layout, page.buffers, page.num_rows)
 
-    return BlobPage(PageBuffer((data,), is_search=False), place)
+    return BlobPage(PageBuffer((data,), is_search=False), (), place)
+
+
+def build_descriptor_page(
+    array: pa.Array, path: Sequence[int], options: ColumnOptions, version: FileVersion
+) -> BlobPage:
+    """Encode rows of one leaf of large binaries as a page of descriptors (2.2, section 5).
+
+    Parameters
+    ----------
+    array, path, version
+        As in `build_blob_page`; lists may be around the leaf.
+    options
+        From which size on values go to other files.
+    """
+    shredded = shred(array, path)
+    if not shredded.has_values:
+        nulls = build_nulls(shredded, version)
+        return BlobPage(PageBuffer((), is_search=False), (), lambda *_: nulls)
+    values = shredded.values
+    assert isinstance(values, VariableWidthBlock), "blobs are binary values"
+    sizes = np.diff(values.offsets).astype(np.int64)
+    kinds = _kinds(sizes, options)
+    inline = take(values, np.flatnonzero(kinds == INLINE))
+    assert isinstance(inline, VariableWidthBlock)
+    data, starts = join_blobs(inline)
+    bounds = values.offsets.astype(np.int64)
+    rows_apart = np.flatnonzero(kinds != INLINE)
+    apart = tuple(
+        BlobApart(values.data[bounds[row] : bounds[row + 1]], bool(kinds[row] == ALONE))
+        for row in rows_apart.tolist()
+    )
+
+    def place(start: int, homes: Sequence[tuple[int, int]]) -> EncodedPage:
+        positions, ids = np.zeros_like(sizes), np.zeros_like(sizes)
+        positions[kinds == INLINE] = starts + start
+        ids[rows_apart], positions[rows_apart] = np.array(homes, np.int64).reshape(-1, 2).T
+        columns = zip((kinds, positions, sizes, ids), (8, 64, 64, 32), strict=True)
+        members: list[DataBlock] = [
+            FixedWidthBlock(bits, len(sizes), column.astype(f"<u{bits // 8}").view(np.uint8))
+            for column, bits in columns
+        ]
+        no_uris = np.zeros(len(sizes) + 1, np.int32)
+        members.append(VariableWidthBlock(no_uris, np.empty(0, np.uint8)))
+        block = PackedStructBlock(len(sizes), tuple(members))
+        return build_full_zip(replace(shredded, values=block), ColumnOptions(), version)
+
+    return BlobPage(PageBuffer((data,), is_search=False), apart, place)
+
+
+def _kinds(sizes: npt.NDArray[np.int64], options: ColumnOptions) -> npt.NDArray[np.int64]:
+    """Where values of these sizes go."""
+    inline_max, shared_max = INLINE_BYTES_MAX, SHARED_BYTES_MAX
+    if options.blob_inline_size_threshold is not None:
+        inline_max = options.blob_inline_size_threshold
+    if options.blob_dedicated_size_threshold is not None:
+        shared_max = options.blob_dedicated_size_threshold
+    kinds = np.where(sizes > inline_max, SHARED, INLINE)
+    return np.where(sizes > shared_max, ALONE, kinds)

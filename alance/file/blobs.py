@@ -24,7 +24,7 @@ from alance.encodings.step import Decode
 from alance.errors import CorruptFileError, UnsupportedFeatureError
 from alance.types import ByteRange
 
-__all__ = ["BlobSource", "read_blobs", "sidecar_path"]
+__all__ = ["BlobSource", "read_blobs", "sidecar_folder", "sidecar_path"]
 
 INLINE, PACKED, DEDICATED, EXTERNAL = range(4)
 """Where the bytes of a blob lie: in the data file, in a file shared with others or of its own
@@ -52,10 +52,15 @@ class BlobSource(Protocol):
         ...
 
 
+def sidecar_folder(path: str) -> str:
+    """Folder of the files of blobs beside the data file at `path`."""
+    return path.removesuffix(".lance")
+
+
 def sidecar_path(path: str, blob_id: int) -> str:
     """Path of a file of blobs beside the data file at `path`."""
     digits = f"{blob_id:032b}"[::-1]  # lowest bit first, which spreads keys
-    return f"{path.removesuffix('.lance')}/{digits}.blob"
+    return f"{sidecar_folder(path)}/{digits}.blob"
 
 
 async def read_blobs(

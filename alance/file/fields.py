@@ -374,7 +374,12 @@ def _refuse_duplicates(items: Iterable[pa.Field], where: str) -> None:
 
 
 def _refuse_extension(name: str, path: str) -> None:
-    if name in ("arrow.json", BLOB_V2):
+    if name == BLOB_V2:
+        raise InvalidInputError(
+            f"column {path!r} has extension type {name}, in which this library takes no values; "
+            "give them as large_binary, with metadata 'lance-encoding:blob' = 'true'"
+        )
+    if name == "arrow.json":
         raise InvalidInputError(
             f"column {path!r} has extension type {name}, whose stored form this library cannot "
             "write; cast it to its storage type first"

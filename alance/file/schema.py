@@ -171,8 +171,8 @@ class Schema:
             Names the first such field.
         """
         for root in self.roots:
-            check_packed(root, version)
             check_blobs(root, version)
+            check_packed(root, version)
             check_struct_lists(root)
         if version is FileVersion.V2_2:
             return
@@ -365,6 +365,10 @@ def _differences(path: str, mine: Node, theirs: Node) -> Iterator[str]:
     """What keeps data of `theirs` from being stored as `mine`."""
     if theirs.field.nullable and not mine.field.nullable:
         yield f"{path}: the dataset allows no null, the data may hold some"
+    if mine.field.is_blob_v2:
+        if theirs.field.is_blob_v2 or not pa.types.is_large_binary(theirs.data_type):
+            yield f"{path}: the dataset has blobs, which are given as large_binary"
+        return
     if _shape(mine.field) != _shape(theirs.field):
         yield f"{path}: the dataset has type {mine.data_type}, the data {theirs.data_type}"
         return

@@ -25,6 +25,8 @@ def check_packed(root: Node, version: FileVersion) -> None:
 
 
 def _check_packed(node: Node, path: str, version: FileVersion) -> None:
+    if node.field.is_blob_v2:
+        return
     is_packed = node.kind is Nesting.LEAF and bool(node.children)
     for child in node.children:
         below = f"{path}.{child.field.name}"
@@ -83,18 +85,21 @@ def check_blobs(root: Node, version: FileVersion) -> None:
 
 
 def _check_blobs(node: Node, path: str, version: FileVersion) -> None:
-    if node.field.is_blob:
-        if version is not FileVersion.V2_1:
-            raise InvalidInputError(
-                f"column {path!r} asks to be stored as a blob, which this library writes in file "
-                "version 2.1 only; write with data_storage_version='2.1', or remove "
-                "'lance-encoding:blob' from the metadata of the field"
-            )
-        if not pa.types.is_large_binary(node.data_type):
-            raise InvalidInputError(
-                f"column {path!r} of type {node.data_type} cannot be stored as a blob; cast it to "
-                "large_binary, or remove 'lance-encoding:blob' from the metadata of the field"
-            )
+    if node.field.is_blob_v2 and version is FileVersion.V2_1:
+        raise InvalidInputError(
+            f"column {path!r} is marked as blobs of file version 2.2; give large_binary, with "
+            "metadata 'lance-encoding:blob' = 'true'"
+        )
+    if node.field.is_blob and not pa.types.is_large_binary(node.data_type):
+        raise InvalidInputError(
+            f"column {path!r} of type {node.data_type} cannot be stored as a blob; cast it to "
+            "large_binary, or remove 'lance-encoding:blob' from the metadata of the field"
+        )
+    if node.field.is_blob and version is FileVersion.V2_2:
+        raise InvalidInputError(
+            f"column {path!r} asks to be stored as a blob, which in file version 2.2 only datasets "
+            "hold; write one, or a file of version 2.1"
+        )
     for child in node.children:
         if child.field.is_blob and node.kind not in (Nesting.STRUCT, Nesting.LEAF):
             raise InvalidInputError(

@@ -14,11 +14,13 @@ import pyarrow as pa
 
 from alance._aio import first_error
 from alance.encodings.build import build_pages
-from alance.encodings.build_blob import BlobPage, build_blob_page
+from alance.encodings.build_blob import BlobPage, build_blob_page, build_descriptor_page
 from alance.encodings.layout.page import EncodedPage, PageBuffer
+from alance.encodings.options import ColumnOptions
 from alance.encodings.shred import leaf_bytes, prune
 from alance.encodings.wire import build_column_encoding, build_page_layout
 from alance.errors import InvalidInputError
+from alance.file.blob_schema import as_descriptors
 from alance.file.footer import (
     GLOBAL_BUFFERS_MAX,
     build_metadata_section,
@@ -32,6 +34,7 @@ from alance.file.metadata import (
     build_file_descriptor,
 )
 from alance.file.schema import Leaf, Nesting, Schema
+from alance.file.sidecars import SidecarWriter
 from alance.io.store import ObjectStore, Upload
 from alance.types import ByteRange, FileVersion
 
@@ -40,6 +43,8 @@ __all__ = ["FileWriter", "WrittenFile"]
 PAGE_BYTES = 8 * 1024 * 1024
 PENDING_BYTES_MAX = 128 * 1024 * 1024
 """Rows waiting in all columns; beyond it the fullest columns cut their pages early."""
+SIDECAR_BYTES_MAX = 1 << 30
+"""Of a file that blobs share."""
 ROWS_MAX = 1 << 32
 
 T = TypeVar("T")
@@ -125,6 +130,7 @@ class FileWriter:
         self._version = version
         self._run_in_thread = run_in_thread
         self._columns = [_Column(leaf, _child_path(leaf)) for leaf in schema.leaves(version)]
+        self._sidecars = SidecarWriter(store, path)
         self._upload: Upload | None = None
         self._position = 0
         self._global_buffers: list[ByteRange] = []
@@ -133,7 +139,7 @@ class FileWriter:
     @property
     def num_bytes(self) -> int:
         """Bytes written so far, and those of rows that wait."""
-        return self._position + self._pending_bytes
+        return self._position + self._sidecars.num_bytes + self._pending_bytes
 
     @property
     def _pending_bytes(self) -> int:
@@ -187,9 +193,22 @@ class FileWriter:
             for (column, _), pages in zip(pair, built, strict=True):
                 for page in pages:
                     if isinstance(page, BlobPage):
-                        values = await self._write(page.values)
-                        page = page.place(values.start)
+                        page = await self._write_blobs(page, column.leaf.options)
                     await self._place(column, page)
+
+    async def _write_blobs(self, page: BlobPage, options: ColumnOptions) -> EncodedPage:
+        """Write the values of a page, here and beside the file, then build it."""
+        start = (await self._write(page.values)).start
+        longest = options.blob_pack_file_size_threshold or SIDECAR_BYTES_MAX
+        homes = [
+            await (
+                self._sidecars.add_alone(blob.data)
+                if blob.is_alone
+                else self._sidecars.add_shared(blob.data, longest)
+            )
+            for blob in page.apart
+        ]
+        return page.place(start, homes)
 
     async def _place(self, column: _Column, page: EncodedPage) -> None:
         """Write a page's data buffers; its search buffers wait."""
@@ -247,7 +266,8 @@ class FileWriter:
             pages = [await self._finish_page(placed) for placed in column.pages]
             metadata.append(ColumnMetadata(build_column_encoding(), tuple(pages)))
         await self._pad()
-        descriptor = build_file_descriptor(FileDescriptor(self._schema, self.num_rows))
+        stored = FileDescriptor(as_descriptors(self._schema), self.num_rows)
+        descriptor = build_file_descriptor(stored)
         start = self._position
         await self._send([descriptor])
         section = build_metadata_section(
@@ -257,6 +277,8 @@ class FileWriter:
             self._version,
         )
         await self._send([section])
+        # Sidecars first: a data file that is there is whole.
+        await self._sidecars.finish()
         assert self._upload is not None
         await self._upload.finish()
         ids = tuple(column.leaf.field_id for column in self._columns)
@@ -271,7 +293,8 @@ class FileWriter:
         return PageInfo(placed.page.num_rows, placed.priority, tuple(buffers), layout)
 
     async def abort(self) -> None:
-        """Forget the file and whatever was uploaded of it."""
+        """Forget the file and whatever was uploaded of it; complete sidecars stay."""
+        await self._sidecars.abort()
         if self._upload is not None:
             await self._upload.abort()
 
@@ -283,6 +306,8 @@ def _build(
     options = column.leaf.options
     if options.blob:
         return [build_blob_page(rows, column.path, version)]
+    if column.leaf.node.field.is_blob_v2:
+        return [build_descriptor_page(rows, column.path, options, version)]
     return build_pages(rows, column.path, options, version)
 
 

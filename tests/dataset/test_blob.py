@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,87 @@ class TestBlobsOfTheNextVersion:
         assert (await dataset.to_table()).equals(table)
         found = await dataset.to_table(["s.v"])
         assert found["s.v"].to_pylist() == [row and row["v"] for row in table["s"].to_pylist()]
+
+    async def test_both_write(self, tmp_path: Path) -> None:
+        values = placed_blobs()
+        field = pa.field("b", pa.large_binary(), metadata=BLOB)
+        table = pa.table([pa.array(values, pa.large_binary())], schema=pa.schema([field]))
+        where = tmp_path / "it"
+        dataset = await alance.write_dataset(table, where, data_storage_version="2.2")
+        assert (await dataset.to_table()).equals(table)
+        await dataset.append(pa.table({"b": pa.array([b"plain"], pa.large_binary())}))
+        more = pa.table([lance.blob_array([b"q", None])], schema=pa.schema([lance.blob_field("b")]))
+        theirs = lance.write_dataset(more, where, mode="append")
+        everything = [*values, b"plain", b"q", None]
+        found = theirs.to_table(blob_handling="all_binary")["b"].to_pylist()
+        assert found == everything
+        assert theirs.take_blobs("b", indices=[7])[0].read() == values[7]
+        theirs.optimize.compact_files()
+        dataset = await alance.open_dataset(where)
+        assert len(dataset.fragments) == 1
+        assert (await dataset.to_table())["b"].to_pylist() == everything
+
+    async def test_the_reference_reads_nested_ones(self, tmp_path: Path) -> None:
+        table = nested_blobs()
+        await alance.write_dataset(table, tmp_path / "it", data_storage_version="2.2")
+        found = lance.dataset(tmp_path / "it").to_table(blob_handling="all_binary")
+        assert found.to_pylist() == table.to_pylist()
+        dataset = await alance.open_dataset(tmp_path / "it")
+        assert (await dataset.to_table()).equals(table)
+
+    async def test_where_values_go(self, tmp_path: Path) -> None:
+        metadata = BLOB | {
+            "lance-encoding:blob-inline-size-threshold": "50",
+            "lance-encoding:blob-dedicated-size-threshold": "100",
+            "lance-encoding:blob-pack-file-size-threshold": "250",
+        }
+        field = pa.field("b", pa.large_binary(), metadata=metadata)
+        values = [bytes(size) for size in (50, 51, 100, 100, 101, 0, 100, 1000)]
+        table = pa.table([pa.array(values, pa.large_binary())], schema=pa.schema([field]))
+        dataset = await alance.write_dataset(table, tmp_path / "it", data_storage_version="2.2")
+        described = lance.dataset(tmp_path / "it").to_table()["b"].to_pylist()
+        kinds = [row["kind"] for row in described]
+        assert kinds == [0, 1, 1, 1, 2, 0, 1, 2]
+        places = [(row["blob_id"], row["position"]) for row in described if row["kind"]]
+        assert places == [(1, 0), (1, 51), (2, 0), (3, 0), (2, 100), (4, 0)]
+        assert (await dataset.to_table())["b"].to_pylist() == values
+        sizes = [size for name, size in files(tmp_path).items() if name.endswith(".blob")]
+        assert sorted(sizes) == [101, 151, 200, 1000]
+
+    async def test_a_failed_write_leaves_nothing(self, tmp_path: Path) -> None:
+        schema = pa.schema([pa.field("b", pa.large_binary(), metadata=BLOB)])
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for size in (5 << 20, 5 << 20, 70_000):
+                yield pa.record_batch([pa.array([bytes(size)] * 2, pa.large_binary())], schema)
+            raise RuntimeError("no more")
+
+        with pytest.raises(RuntimeError, match="no more"):
+            await alance.write_dataset(
+                batches(), tmp_path / "it", schema=schema, data_storage_version="2.2"
+            )
+        assert files(tmp_path) == {}
+
+    @pytest.mark.parametrize("version", ["2.1", "2.2"])
+    async def test_values_are_given_as_binaries(self, tmp_path: Path, version: str) -> None:
+        table = pa.table([lance.blob_array([b"q"])], schema=pa.schema([lance.blob_field("b")]))
+        with pytest.raises(alance.InvalidInputError, match=r"'b'.*large_binary"):
+            await alance.write_dataset(table, tmp_path / "it", data_storage_version=version)
+        marks = {"ARROW:extension:name": "lance.blob.v2"}
+        field = pa.field("b", table["b"].type.storage_type, metadata=marks)
+        with pytest.raises(alance.InvalidInputError, match=r"'b'.*large_binary"):
+            await alance.write_dataset(
+                [], tmp_path / "it", schema=pa.schema([field]), data_storage_version=version
+            )
+
+    async def test_what_cannot_be_appended(self, tmp_path: Path) -> None:
+        field = pa.field("b", pa.large_binary(), metadata=BLOB)
+        schema = pa.schema([field])
+        dataset = await alance.write_dataset(
+            [], tmp_path / "it", schema=schema, data_storage_version="2.2"
+        )
+        with pytest.raises(alance.SchemaMismatchError, match="given as large_binary"):
+            await dataset.append(pa.table({"b": ["text"]}))
 
     async def test_a_blob_elsewhere(self, tmp_path: Path) -> None:
         uri = elsewhere(tmp_path)

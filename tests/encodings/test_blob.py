@@ -32,7 +32,7 @@ def _stored(array: pa.Array, path: tuple[int, ...] = ()) -> StoredPage:
     page = build_blob_page(array, path, version)
     values = b"".join(part.tobytes() for part in page.values.parts)
     start = len(values) + -len(values) % 64
-    placed = StoredPage.of(page.place(0))
+    placed = StoredPage.of(page.place(0, ()))
     buffers = tuple(ByteRange(b.start + start, b.stop + start) for b in placed.buffers)
     return StoredPage(placed.page, values.ljust(start, b"\0") + placed.data, buffers, version)
 
