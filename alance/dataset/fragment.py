@@ -265,13 +265,13 @@ async def open_fragment(
                     f"{fragment.id} has {fragment.physical_rows}",
                     path=reader.path,
                 )
-            columns[field_id] = _Column(reader, column, field_id in projection.blob_ids)
+            columns[field_id] = _Column(reader, column, projection.leaves[field_id].is_blob_v2)
 
     for file in fragment.files:
         slots = [
             (field_id, index)
             for field_id, index in zip(file.fields, file.column_indices, strict=True)
-            if field_id in projection.field_ids and index >= 0
+            if field_id in projection.leaves and index >= 0
         ]
         if slots:
             loads.append(partial(load_file, file, slots))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -34,6 +35,8 @@ Columns = Sequence[str] | Mapping[str, str] | None
 
 ROW_ID = "_rowid"
 OFFSET_BYTES = 4
+_SEPARATOR = re.compile(r"`\.`")
+"""Between the parts of a quoted path, which hold no backtick themselves."""
 ROW_ADDRESS = "_rowaddr"
 
 
@@ -79,8 +82,8 @@ class Projection:
     schema: pa.Schema
     """Of the result."""
     roots: tuple[RootPlan, ...]
-    field_ids: tuple[int, ...]
-    """Of all leaves to read."""
+    leaves: Mapping[int, LeafPlan]
+    """All leaves to read, by field id."""
     filter: Expression | None
     with_row_id: bool
     with_row_address: bool
@@ -90,13 +93,17 @@ class Projection:
     @property
     def row_bytes_min(self) -> int:
         """Bytes that a decoded row takes at least: fixed widths, and offsets of the others."""
-        return sum(_bytes_min(leaf.chain[-1]) for root in self.roots for leaf in root.leaves)
+        return sum(_bytes_min(leaf.chain[-1]) for leaf in self.leaves.values())
+
+    @property
+    def field_ids(self) -> tuple[int, ...]:
+        """Of all leaves to read."""
+        return tuple(self.leaves)
 
     @property
     def blob_ids(self) -> frozenset[int]:
         """Field ids of leaves whose pages hold blob descriptors."""
-        leaves = (leaf for root in self.roots for leaf in root.leaves)
-        return frozenset(leaf.field_id for leaf in leaves if leaf.is_blob_v2)
+        return frozenset(leaf.field_id for leaf in self.leaves.values() if leaf.is_blob_v2)
 
     @property
     def needs_addresses(self) -> bool:
@@ -105,8 +112,7 @@ class Projection:
 
     def items_per_row(self, field_id: int) -> int:
         """How often pages of a leaf count each row."""
-        leaves = (leaf for root in self.roots for leaf in root.leaves)
-        return next(leaf.items_per_row for leaf in leaves if leaf.field_id == field_id)
+        return self.leaves[field_id].items_per_row
 
     @classmethod
     def of(
@@ -143,7 +149,7 @@ class Projection:
         return cls(
             schema=pa.schema(fields, metadata=arrow.metadata),
             roots=roots,
-            field_ids=tuple(leaf.field_id for root in roots for leaf in root.leaves),
+            leaves={leaf.field_id: leaf for root in roots for leaf in root.leaves},
             filter=predicate,
             with_row_id=with_row_id,
             with_row_address=with_row_address,
@@ -262,7 +268,7 @@ def _outermost(names: Mapping[str, None]) -> list[str]:
     return [
         name
         for name in names
-        if not any(name != other and name.startswith(other + ".") for other in names)
+        if not any(name[: dot.start() + 1] in names for dot in _SEPARATOR.finditer(name))
     ]
 
 
