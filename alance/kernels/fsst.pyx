@@ -24,6 +24,7 @@ CORRUPT_CODES = 3
 OUTPUT_TOO_LARGE = -1
 
 TRAINING_ROUNDS = 7
+IDLE_ROUNDS = 2  # in a row, which bring less than 1 %, are enough
 
 cdef enum:
     ESCAPE = 255  # a code, and the largest number of symbols

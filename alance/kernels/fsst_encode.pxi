@@ -277,6 +277,7 @@ def train(const offset_t[::1] offsets, const uint8_t[::1] data, *, sample_bytes=
     cdef Encoder *encoder = <Encoder *>&room[0]
     literals = [bytes((byte,)) for byte in range(256)]
     cdef int64_t size, smallest = 2 * num_bytes + 1
+    cdef int idle = 0
     symbols = best = []
     for _ in range(TRAINING_ROUNDS):
         build_encoder(encoder, symbols)
@@ -286,8 +287,11 @@ def train(const offset_t[::1] offsets, const uint8_t[::1] data, *, sample_bytes=
             size = count_codes(
                 encoder, data, sample_starts, sample_stops, singles_target, pairs_target
             )
+        idle = idle + 1 if size * 100 > smallest * 99 else 0
         if size < smallest:  # symbols may get worse from one round to the next
             smallest, best = size, symbols
+        if idle == IDLE_ROUNDS:
+            break
         alphabet = [*symbols, *[b""] * (LITERAL - len(symbols)), *literals]
         symbols = best_symbols(alphabet, singles, pairs)
     return build_table(best)

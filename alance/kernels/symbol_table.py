@@ -33,6 +33,8 @@ HEADER_SWITCH = 1 << 24
 PREFIX_BYTES = 3
 ALIKE_MAX = 2
 CANDIDATES = 4 * SYMBOLS_MAX
+"""Pairs that are looked at."""
+PAIR_COUNT_MIN = 3
 
 _PIECE_BYTES = 256
 
@@ -112,13 +114,12 @@ def best_symbols(
         # single bytes are favoured: they save an escape, which slows both ways down
         weight = SYMBOL_BYTES_MAX if len(symbol) == 1 else len(symbol)
         gains[symbol] = gains.get(symbol, 0) + weight * int(singles[code])
-    for before, code in np.argwhere(pairs > 2).tolist():
-        if len(alphabet[before]) < SYMBOL_BYTES_MAX:
-            symbol = (alphabet[before] + alphabet[code])[:SYMBOL_BYTES_MAX]
-            gains[symbol] = gains.get(symbol, 0) + len(symbol) * int(pairs[before, code])
+    for before, code, gain in _best_pairs(alphabet, pairs):
+        symbol = (alphabet[before] + alphabet[code])[:SYMBOL_BYTES_MAX]
+        gains[symbol] = gains.get(symbol, 0) + gain
     chosen: list[bytes] = []
     alike: Counter[bytes] = Counter()
-    for symbol in _ranked(gains):
+    for symbol in sorted(gains, key=lambda symbol: (-gains[symbol], -len(symbol), symbol)):
         if len(symbol) >= PREFIX_BYTES:
             prefix = symbol[:PREFIX_BYTES]
             if alike[prefix] == ALIKE_MAX:
@@ -130,9 +131,17 @@ def best_symbols(
     return chosen
 
 
-def _ranked(gains: dict[bytes, int]) -> list[bytes]:
-    """Candidates, best first; the worst of very many are left out."""
+def _best_pairs(
+    alphabet: Sequence[bytes], pairs: npt.NDArray[np.int32]
+) -> list[tuple[int, int, int]]:
+    """Pairs that may become a symbol, and what it would replace; of very many the best."""
+    lengths = np.array([len(symbol) for symbol in alphabet], np.int64)
+    before, code = np.nonzero(pairs >= PAIR_COUNT_MIN)
+    grows = lengths[before] < SYMBOL_BYTES_MAX
+    before, code = before[grows], code[grows]
+    joined = np.minimum(lengths[before] + lengths[code], SYMBOL_BYTES_MAX)
+    gains = joined * pairs[before, code]
     if len(gains) > CANDIDATES:
-        least = sorted(gains.values(), reverse=True)[CANDIDATES]
-        gains = {symbol: gain for symbol, gain in gains.items() if gain >= least}
-    return sorted(gains, key=lambda symbol: (-gains[symbol], -len(symbol), symbol))
+        best = gains >= np.partition(gains, -CANDIDATES)[-CANDIDATES]
+        before, code, gains = before[best], code[best], gains[best]
+    return list(zip(before.tolist(), code.tolist(), gains.tolist(), strict=True))

@@ -134,7 +134,7 @@ def train(offsets: Offsets, data: Bytes, *, sample_bytes: int = 16384, seed: int
     runs = [raw[start:stop] for start, stop in zip(starts, stops, strict=True)]
     literals = [bytes((byte,)) for byte in range(256)]
     symbols: list[bytes] = []
-    best, smallest = symbols, 2 * len(raw) + 1
+    best, smallest, idle = symbols, 2 * (int(offsets[-1]) - int(offsets[0])) + 1, 0
     for _ in range(7):
         singles = np.zeros(512, dtype=np.int64)
         pairs = np.zeros((512, 512), dtype=np.int32)
@@ -152,7 +152,10 @@ def train(offsets: Offsets, data: Bytes, *, sample_bytes: int = 16384, seed: int
                     if before is not None:
                         pairs[before, each] += 1
                 before = code
+        idle = idle + 1 if size * 100 > smallest * 99 else 0
         if size < smallest:
             best, smallest = symbols, size
+        if idle == 2:
+            break
         symbols = best_symbols(alphabet, singles, pairs)
     return build_table(best)
