@@ -1,4 +1,4 @@
-"""Hypothesis strategies: Arrow types that Lance 2.1 stores, and arrays and tables of them.
+"""Hypothesis strategies: Arrow types that Lance stores, and arrays and tables of them.
 
 What is drawn is small: a type, sizes, a seed. Values come from the seed, so that an array of
 thousands of nested values costs hypothesis no more than one of three, and shrinks as well.
@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from alance.testing.arrays import Content, random_array
 
-__all__ = ["arrays", "contents", "data_types", "leaf_types", "lengths", "row_lists", "tables"]
+__all__ = [
+    "arrays",
+    "contents",
+    "data_types",
+    "leaf_types",
+    "lengths",
+    "row_lists",
+    "struct_lists",
+    "tables",
+]
 
 FIXED = (
     pa.bool_(),
@@ -66,15 +75,29 @@ def leaf_types(draw: st.DrawFn) -> pa.DataType:
     return draw(st.one_of(*kinds, st.just(pa.null())))
 
 
-def data_types(max_leaves: int = 4) -> st.SearchStrategy[pa.DataType]:
-    """Any type, with lists and structs around up to `max_leaves` leaves."""
+def data_types(max_leaves: int = 4, *, maps: bool = False) -> st.SearchStrategy[pa.DataType]:
+    """Any type, with lists and structs around up to `max_leaves` leaves; 2.2 also has maps."""
 
     def extend(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
         members = st.lists(inner, min_size=1, max_size=3)
         structs = members.map(lambda kinds: pa.struct([(f"m{i}", k) for i, k in enumerate(kinds)]))
-        return st.one_of(st.builds(pa.list_, inner), st.builds(pa.large_list, inner), structs)
+        lists = (st.builds(pa.list_, inner), st.builds(pa.large_list, inner))
+        if maps:
+            keys = st.sampled_from((pa.string(), pa.int16(), pa.float64(), pa.bool_()))
+            return st.one_of(*lists, structs, st.builds(pa.map_, keys, inner))
+        return st.one_of(*lists, structs)
 
     return st.recursive(leaf_types(), extend, max_leaves=max_leaves)
+
+
+@st.composite
+def struct_lists(draw: st.DrawFn) -> pa.DataType:
+    """Fixed-size lists of structs, which 2.2 stores, also of one another and in structs."""
+    members = draw(st.lists(data_types(2, maps=True), min_size=1, max_size=2))
+    kind = pa.struct([(f"m{i}", member) for i, member in enumerate(members)])
+    for _ in range(draw(st.integers(1, 2))):
+        kind = pa.struct([("l", pa.list_(kind, draw(st.integers(1, 3))))])
+    return draw(st.sampled_from((kind, kind.field(0).type)))
 
 
 def contents() -> st.SearchStrategy[Content]:
@@ -105,10 +128,15 @@ def arrays(draw: st.DrawFn, kind: pa.DataType, length: int, *, sliced: bool = Tr
 
 @st.composite
 def tables(
-    draw: st.DrawFn, *, max_columns: int = 2, max_length: int = 1025, sliced: bool = True
+    draw: st.DrawFn,
+    *,
+    max_columns: int = 2,
+    max_length: int = 1025,
+    sliced: bool = True,
+    maps: bool = False,
 ) -> pa.Table:
     """Tables of one to three chunks; with `sliced`, chunks may be cut out of longer ones."""
-    kinds = draw(st.lists(data_types(), min_size=1, max_size=max_columns))
+    kinds = draw(st.lists(data_types(maps=maps), min_size=1, max_size=max_columns))
     sizes = draw(st.lists(lengths(max_length), min_size=1, max_size=3 if sliced else 1))
     schema = pa.schema([pa.field(f"c{i}", kind) for i, kind in enumerate(kinds)])
     columns = [[draw(arrays(kind, size, sliced=sliced)) for size in sizes] for kind in kinds]

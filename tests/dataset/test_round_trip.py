@@ -21,6 +21,12 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 FILE_ROWS = st.sampled_from((1_048_576, 600, 100))
 
 
+def versioned(*, sliced: bool = True) -> st.SearchStrategy[tuple[str, pa.Table]]:
+    """A file version, and a table that it stores."""
+    older = st.tuples(st.just("2.1"), tables(sliced=sliced))
+    return older | st.tuples(st.just("2.2"), tables(sliced=sliced, maps=True))
+
+
 async def check_reads(ours: alance.Dataset, table: pa.Table, data: st.DataObject) -> None:
     """All rows, some rows, and windows of rows are those of the table."""
     assert await ours.count_rows() == table.num_rows
@@ -37,11 +43,18 @@ async def check_reads(ours: alance.Dataset, table: pa.Table, data: st.DataObject
     assert_same_table(pa.Table.from_batches(batches, ours.schema), table)
 
 
-@given(table=tables(), file_rows=FILE_ROWS, data=st.data())
-async def test_written_rows_are_read(table: pa.Table, file_rows: int, data: st.DataObject) -> None:
+@given(versioned=versioned(), file_rows=FILE_ROWS, data=st.data())
+async def test_written_rows_are_read(
+    versioned: tuple[str, pa.Table], file_rows: int, data: st.DataObject
+) -> None:
+    version, table = versioned
     session = alance.Session()
     ours = await alance.write_dataset(
-        table, "memory://d", max_rows_per_file=file_rows, session=session
+        table,
+        "memory://d",
+        max_rows_per_file=file_rows,
+        data_storage_version=version,
+        session=session,
     )
     await check_reads(ours, table, data)
     reopened = await alance.open_dataset("memory://d", session=session)
@@ -76,12 +89,18 @@ async def test_columns_may_be_read_alone(table: pa.Table, data: st.DataObject) -
             assert_same_table(alone, pa.table({member: pc.struct_field(whole, [0])}))
 
 
-@given(table=tables(), file_rows=FILE_ROWS, data=st.data())
+@given(versioned=versioned(), file_rows=FILE_ROWS, data=st.data())
 def test_the_reference_reads_what_is_written(
-    table: pa.Table, file_rows: int, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+    versioned: tuple[str, pa.Table],
+    file_rows: int,
+    data: st.DataObject,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
+    version, table = versioned
     path = tmp_path_factory.mktemp("d")
-    alance.sync.write_dataset(table, path, max_rows_per_file=file_rows)
+    alance.sync.write_dataset(
+        table, path, max_rows_per_file=file_rows, data_storage_version=version
+    )
     theirs = lance.dataset(path)
     assert_same_table(theirs.to_table(), table)
     rows = data.draw(row_lists(table.num_rows), "rows")
@@ -89,10 +108,14 @@ def test_the_reference_reads_what_is_written(
         assert_same_table(theirs.take(rows), table, rows)
 
 
-@given(table=tables(sliced=False), file_rows=FILE_ROWS, data=st.data())
+@given(versioned=versioned(sliced=False), file_rows=FILE_ROWS, data=st.data())
 async def test_what_the_reference_writes_is_read(
-    table: pa.Table, file_rows: int, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+    versioned: tuple[str, pa.Table],
+    file_rows: int,
+    data: st.DataObject,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
+    version, table = versioned
     path: Path = tmp_path_factory.mktemp("d")
-    lance.write_dataset(table, path, max_rows_per_file=file_rows, data_storage_version="2.1")
+    lance.write_dataset(table, path, max_rows_per_file=file_rows, data_storage_version=version)
     await check_reads(await alance.open_dataset(path), table, data)

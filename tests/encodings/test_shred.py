@@ -22,7 +22,7 @@ from alance.encodings.spec import Layer
 from alance.errors import InvalidInputError, UnsupportedFeatureError
 from alance.testing.asserts import assert_same_array
 from alance.testing.pages import leaf_paths
-from alance.testing.strategies import arrays, data_types, lengths
+from alance.testing.strategies import arrays, data_types, lengths, struct_lists
 
 ITEM, LIST = Layer.ALL_VALID_ITEM, Layer.ALL_VALID_LIST
 NULL_ITEM, NULL_LIST = Layer.NULLABLE_ITEM, Layer.NULLABLE_LIST
@@ -198,8 +198,8 @@ def test_what_cannot_be_stored_is_named() -> None:
         shred(pa.array(["a"], pa.string_view()), ())
 
 
-@given(kind=data_types(), data=st.data())
-@settings(deadline=None, max_examples=60)
+@given(kind=st.one_of(data_types(maps=True), struct_lists()), data=st.data())
+@settings(deadline=None, max_examples=100)
 def test_levels_and_values_say_it_all(kind: pa.DataType, data: st.DataObject) -> None:
     array = data.draw(arrays(kind, data.draw(lengths(100))))
     for path in leaf_paths(kind):
