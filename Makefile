@@ -16,7 +16,7 @@ PROTOC := .cache/protoc
 NATIVE := $(wildcard $(addprefix alance/kernels/*.,pyx pxi pxd h))
 PROTO := $(wildcard protos/alance/proto/*.proto)
 
-.PHONY: help install test demo bench lint types protos integration conformance exit-test clean
+.PHONY: help install test demo bench lint types protos integration conformance exit-test fuzz clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -48,6 +48,10 @@ conformance: $(INSTALLED) ## write a matrix of data with pylance, read it here, 
 
 exit-test: $(INSTALLED) ## end 200 short processes, each with status 0
 	ALANCE_EXIT_PROCESSES=200 $(BIN)/python -m pytest tests/test_clean_exit.py
+
+FUZZ ?= 20000
+fuzz: $(INSTALLED) ## damage pages and files, FUZZ=20000 times for each kind
+	ALANCE_FUZZ_CASES=$(FUZZ) $(BIN)/python -m pytest -n 2 tests/encodings/test_fuzz.py tests/file/test_fuzz.py
 
 protos: $(PROTOC)/.installed ## regenerate alance/proto from protos/
 	$(PROTOC)/bin/python -m grpc_tools.protoc -I protos --python_out=. --pyi_out=. $(PROTO)
