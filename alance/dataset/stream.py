@@ -271,6 +271,7 @@ class _Opening:
     async def _open(self, number: int, ready: anyio.Event) -> None:
         fragment = self._slices[number].fragment
         reader = await open_fragment(self._places, fragment, self._projection)
+        await reader.measure_blobs(self._projection)
         self._opened[number] = (reader, next_place())
         ready.set()
 

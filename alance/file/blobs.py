@@ -24,7 +24,7 @@ from alance.encodings.step import Decode
 from alance.errors import CorruptFileError, UnsupportedFeatureError
 from alance.types import ByteRange
 
-__all__ = ["BlobSource", "read_blobs", "sidecar_folder", "sidecar_path"]
+__all__ = ["BlobSource", "count_blob_bytes", "read_blobs", "sidecar_folder", "sidecar_path"]
 
 INLINE, PACKED, DEDICATED, EXTERNAL = range(4)
 """Where the bytes of a blob lie: in the data file, in a file shared with others or of its own
@@ -61,6 +61,11 @@ def sidecar_path(path: str, blob_id: int) -> str:
     """Path of a file of blobs beside the data file at `path`."""
     digits = f"{blob_id:032b}"[::-1]  # lowest bit first, which spreads keys
     return f"{sidecar_folder(path)}/{digits}.blob"
+
+
+def count_blob_bytes(page: Decode) -> int:
+    """Bytes that the descriptors of a page lead to."""
+    return int(_Blobs.of(page.run()).sizes.sum())
 
 
 async def read_blobs(

@@ -224,6 +224,16 @@ class TestBlobsOfTheNextVersion:
         sizes = [size for name, size in files(tmp_path).items() if name.endswith(".blob")]
         assert sorted(sizes) == [101, 151, 200, 1000]
 
+    async def test_scans_read_few_values_at_once(self, tmp_path: Path) -> None:
+        field = pa.field("b", pa.large_binary(), metadata=BLOB)
+        table = pa.table(
+            [pa.array([bytes(1 << 20)] * 40, pa.large_binary())], schema=pa.schema([field])
+        )
+        dataset = await alance.write_dataset(table, tmp_path / "it", data_storage_version="2.2")
+        sizes = [batch.num_rows async for batch in dataset.scan()]
+        assert sum(sizes) == 40
+        assert max(sizes) <= 16
+
     async def test_a_failed_write_leaves_nothing(self, tmp_path: Path) -> None:
         schema = pa.schema([pa.field("b", pa.large_binary(), metadata=BLOB)])
 
