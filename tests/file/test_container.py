@@ -237,12 +237,15 @@ class TestColumnsOfDifferentLengths:
         return folder / "f"
 
     async def test_each_alone(self, tmp_path: Path) -> None:
-        file = await alance.open_file(await self.path(tmp_path))
+        path = await self.path(tmp_path)
+        file = await alance.open_file(path)
         whole = pa.concat_tables([TABLE] * 3)
         assert file.num_rows == 3 * 3 * NUM_ROWS
         for name, copies in [("id", 3), ("name", 2), ("tags", 1)]:
             expected = pa.concat_tables([whole.select([name])] * copies)
             assert (await file.read([name])).equals(expected)
+            theirs = LanceFileReader(str(path), columns=[name]).read_all().to_table()
+            assert theirs.equals(expected)
             batches = [batch async for batch in file.scan([name])]
             assert pa.Table.from_batches(batches).equals(expected)
             last = expected.num_rows - 1
