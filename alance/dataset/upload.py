@@ -229,6 +229,9 @@ def _check_nulls(array: pa.Array, field: pa.Field, path: str) -> None:
     elif _is_list(kind) and _forbids_nulls(kind.value_field):
         item = kind.value_field
         _check_nulls(array.flatten(), item, f"{path}.{item.name}")
+    elif pa.types.is_map(kind) and _forbids_nulls(kind.item_field):
+        entries = array.cast(pa.list_(kind.field(0))).flatten()
+        _check_nulls(entries.field(1), kind.item_field, f"{path}.entries.{kind.item_field.name}")
 
 
 def _forbids_nulls(field: pa.Field) -> bool:
@@ -238,6 +241,8 @@ def _forbids_nulls(field: pa.Field) -> bool:
         return True
     if pa.types.is_struct(kind):
         return any(map(_forbids_nulls, kind))
+    if pa.types.is_map(kind):
+        return _forbids_nulls(kind.item_field)  # keys never are
     return _is_list(kind) and _forbids_nulls(kind.value_field)
 
 

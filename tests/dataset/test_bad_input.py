@@ -160,6 +160,11 @@ class TestWrites:
         [
             (pa.struct([pa.field("x", pa.int64(), nullable=False)]), [{"x": None}, None], "k.x"),
             (pa.list_(pa.field("item", pa.int64(), nullable=False)), [[1, None]], "k.item"),
+            (
+                pa.map_(pa.string(), pa.field("value", pa.int64(), nullable=False)),
+                [[("a", 1)], None, [("b", None)]],
+                "k.entries.value",
+            ),
         ],
     )
     async def test_nulls_inside(
@@ -169,7 +174,9 @@ class TestWrites:
         async with refused(
             tmp_path, alance.InvalidInputError, f"{path!r} is declared not null but holds 1"
         ):
-            await alance.write_dataset(pa.table({"k": plain}), tmp_path / ROOT)
+            await alance.write_dataset(
+                pa.table({"k": plain}), tmp_path / ROOT, data_storage_version="2.2"
+            )
 
     @pytest.mark.parametrize(
         ("arguments", "says"),
@@ -363,5 +370,11 @@ def _unchecked(kind: pa.DataType, value: list[Any]) -> pa.Array:
         child = pa.array([row and row["x"] for row in value], kind.field(0).type)
         mask = pa.array([row is None for row in value])
         return pa.StructArray.from_arrays([child], fields=list(kind), mask=mask)
+    if pa.types.is_map(kind):
+        free = pa.array(value, pa.map_(kind.key_type, kind.item_type))
+        entries = pa.StructArray.from_arrays(
+            [free.keys, free.items], fields=list(kind.field(0).type)
+        )
+        return pa.Array.from_buffers(kind, len(free), free.buffers()[:2], children=[entries])
     child = pa.array([item for row in value for item in row], kind.value_type)
     return pa.ListArray.from_arrays(pa.array([0, len(child)], pa.int32()), child, type=kind)
