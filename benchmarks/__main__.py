@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 
-from benchmarks import local
+from benchmarks import encodings, local
+
+SECTIONS = {"local": local.bench_local, "encodings": encodings.bench_encodings}
 
 
 def main() -> None:
@@ -14,9 +17,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of each column")
     parser.add_argument("--runs", type=int, default=7, help="timed runs behind each median")
     parser.add_argument("--only", default="", help="part of a column kind's name")
+    parser.add_argument("--section", choices=SECTIONS, help="one section only")
     arguments = parser.parse_args()
-    print(local.__doc__)
-    asyncio.run(local.bench_local(arguments.rows, arguments.runs, arguments.only))
+    for name, bench in SECTIONS.items():
+        if arguments.section in (None, name):
+            print(sys.modules[bench.__module__].__doc__)
+            asyncio.run(bench(arguments.rows, arguments.runs, arguments.only))
+            print()
 
 
 if __name__ == "__main__":

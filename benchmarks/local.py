@@ -53,32 +53,40 @@ def _bytes(path: Path) -> int:
     return sum(file.stat().st_size for file in (path / "data").iterdir())
 
 
-async def bench_column(column: pa.Array, folder: Path, runs: int) -> dict[str, float]:
-    """All ratios of one column kind."""
-    table = pa.table({"c": column})
+async def bench_table(
+    table: pa.Table, folder: Path, runs: int, *, version: str = "2.1", is_blob: bool = False
+) -> dict[str, float]:
+    """All ratios of a table with one column `c`; leaves the datasets of both in the folder."""
     ours_path, theirs_path = folder / "alance", folder / "pylance"
 
     async def write_ours() -> None:
         shutil.rmtree(ours_path, ignore_errors=True)
-        await alance.write_dataset(table, ours_path)
+        await alance.write_dataset(table, ours_path, data_storage_version=version)
 
     def write_theirs() -> None:
         shutil.rmtree(theirs_path, ignore_errors=True)
-        lance.write_dataset(table, str(theirs_path), data_storage_version="2.1")
+        lance.write_dataset(table, str(theirs_path), data_storage_version=version)
 
     result = {"write": await _ratio(write_ours, write_theirs, runs)}
     for name, path in (("scan A", ours_path), ("scan P", theirs_path)):
         ours, theirs = await alance.open_dataset(path), lance.dataset(str(path))
-        assert (await ours.to_table()).equals(theirs.to_table()), "the libraries disagree"
-        result[name] = await _ratio(ours.to_table, theirs.to_table, runs)
+        scan = partial(theirs.to_table, blob_handling="all_binary" if is_blob else None)
+        assert (await ours.to_table()).equals(scan()), "the libraries disagree"
+        result[name] = await _ratio(ours.to_table, scan, runs)
     ours, theirs = await alance.open_dataset(ours_path), lance.dataset(str(theirs_path))
+    take = partial(_take_blobs, theirs) if is_blob else theirs.take
     for count in (10, 1000):
-        picks = np.random.default_rng(count).integers(0, len(column), count).tolist()
+        picks = np.random.default_rng(count).integers(0, len(table), count).tolist()
         result[f"take {count}"] = await _ratio(
-            partial(ours.take, picks), partial(theirs.take, picks), runs * 3
+            partial(ours.take, picks), partial(take, picks), runs * 3
         )
     result["size"] = _bytes(ours_path) / _bytes(theirs_path)
     return result
+
+
+def _take_blobs(dataset: lance.LanceDataset, rows: list[int]) -> list[bytes]:
+    """Values that lie apart from their column; a take would only say where."""
+    return [file.read() for file in dataset.take_blobs("c", indices=rows)]
 
 
 async def bench_local(num_rows: int, runs: int, only: str = "") -> dict[str, dict[str, float]]:
@@ -89,6 +97,6 @@ async def bench_local(num_rows: int, runs: int, only: str = "") -> dict[str, dic
         if only not in name:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            found[name] = await bench_column(make(), Path(folder), runs)
+            found[name] = await bench_table(pa.table({"c": make()}), Path(folder), runs)
         print(f"{name:16}" + "".join(f"{found[name][heading]:>10.2f}x" for heading in HEADINGS))
     return found

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.encodings import bench_encodings, make_kinds
 from benchmarks.local import HEADINGS, bench_local
 
 pytestmark = pytest.mark.anyio
@@ -20,3 +21,16 @@ async def test_benchmarks_run_and_both_libraries_agree(capsys: pytest.CaptureFix
         assert set(ratios) == set(HEADINGS)
         assert all(ratio > 0 for ratio in ratios.values())
     assert "int64 small" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+async def test_every_encoding_is_benchmarked_as_what_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = await bench_encodings(5_000, 1)
+    assert found.keys() == make_kinds().keys()
+    lines = {line[:24].strip(): line for line in capsys.readouterr().out.splitlines()}
+    for name in ("flat", "inline_bitpacking", "rle", "fsst", "variable", "fixed_size_list"):
+        assert f"x  {name}" in lines[name]
+    for name in ("byte_stream_split", "general", "dictionary", "packed_struct", "full_zip", "blob"):
+        assert all(name in line.split("|")[0] for label, line in lines.items() if name in label)

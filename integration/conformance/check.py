@@ -15,8 +15,8 @@ import pytest
 import alance
 from alance.file import writer
 from alance.testing.asserts import assert_same_table
+from alance.testing.observe import observe
 from integration.conformance.matrix import Case
-from integration.conformance.observe import observe
 from integration.conformance.quirks import not_read, not_written
 
 __all__ = ["check_case"]
