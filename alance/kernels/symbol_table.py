@@ -32,7 +32,7 @@ HEADER_SWITCH = 1 << 24
 
 PREFIX_BYTES = 3
 ALIKE_MAX = 2
-CANDIDATES = 4 * SYMBOLS_MAX
+CANDIDATES = 2 * SYMBOLS_MAX
 """Pairs that are looked at."""
 PAIR_COUNT_MIN = 3
 
@@ -119,7 +119,8 @@ def best_symbols(
         gains[symbol] = gains.get(symbol, 0) + gain
     chosen: list[bytes] = []
     alike: Counter[bytes] = Counter()
-    for symbol in sorted(gains, key=lambda symbol: (-gains[symbol], -len(symbol), symbol)):
+    ranked = sorted((-gain, -len(symbol), symbol) for symbol, gain in gains.items())
+    for _, _, symbol in ranked:
         if len(symbol) >= PREFIX_BYTES:
             prefix = symbol[:PREFIX_BYTES]
             if alike[prefix] == ALIKE_MAX:
@@ -136,7 +137,7 @@ def _best_pairs(
 ) -> list[tuple[int, int, int]]:
     """Pairs that may become a symbol, and what it would replace; of very many the best."""
     lengths = np.array([len(symbol) for symbol in alphabet], np.int64)
-    before, code = np.nonzero(pairs >= PAIR_COUNT_MIN)
+    before, code = np.divmod(np.flatnonzero(pairs >= PAIR_COUNT_MIN), len(alphabet))
     grows = lengths[before] < SYMBOL_BYTES_MAX
     before, code = before[grows], code[grows]
     joined = np.minimum(lengths[before] + lengths[code], SYMBOL_BYTES_MAX)
