@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from alance.encodings.assemble import LeafCounts, leaf_to_arrow, zip_leaves
+from alance.encodings.assemble import LeafCounts, items_per_row, leaf_to_arrow, zip_leaves
 from alance.encodings.blocks import (
+    ConstantBlock,
     DataBlock,
     DictionaryBlock,
     FixedSizeListBlock,
@@ -78,6 +79,7 @@ def test_values_at_odd_addresses_are_copied() -> None:
 
 
 STRUCT = pa.struct([("a", pa.int32())])
+PAIRS = pa.list_(STRUCT, 2)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +115,16 @@ STRUCT = pa.struct([("a", pa.int32())])
             rows(DictionaryBlock(words(2), strings(b"", b"")), 2, ITEM),
             [pa.dictionary(pa.int8(), pa.string())],
         ),
+        (rows(words(3), 3, ITEM, ITEM, ITEM), [PAIRS, STRUCT, pa.int32()]),
+        (rows(words(3), 3, NULL_ITEM, ITEM, ITEM, def_=[0, 1, 0]), [PAIRS, STRUCT, pa.int32()]),
+        (rows(words(4), 2, ITEM, ITEM, ITEM), [PAIRS, STRUCT, pa.int32()]),
+        (
+            rows(words(2), 2, ITEM, ITEM, ITEM, BOTH_LIST, rep=[1, 0]),
+            [pa.list_(PAIRS), PAIRS, STRUCT, pa.int32()],
+        ),
+        (rows(ConstantBlock(2, words(1, 64)), 2, ITEM), [pa.int32()]),
+        (rows(ConstantBlock(2, words(1, 32)), 2, ITEM), [pa.list_(pa.int16(), 2)]),
+        (rows(ConstantBlock(2, strings(b"a")), 2, ITEM), [pa.large_string()]),
     ],
 )
 def test_contradictions_are_refused(page: PageRows, chain: list[pa.DataType]) -> None:
@@ -135,6 +147,65 @@ def one_leaf(kind: pa.DataType, values: list[object]) -> pa.Array:
 
 A, B = pa.struct([("a", pa.int32())]), pa.struct([("b", pa.string())])
 BOTH = pa.struct([("a", pa.int32()), ("b", pa.string())])
+
+
+def test_fixed_size_lists_of_structs_take_every_nth_slot() -> None:
+    """The example of the specification of 2.2, section 5."""
+    page = rows(words(6), 6, NULL_ITEM, NULL_ITEM, NULL_ITEM, def_=[0, 0, 3, 3, 0, 2])
+    chain = [PAIRS, STRUCT, pa.int32()]
+    assert items_per_row(chain) == 2
+    found = leaf_to_arrow(page, chain)
+    found.validate(full=True)
+    assert found.to_pylist() == [[{"a": 0}, {"a": 1}], None, [{"a": 4}, None]]
+    outer = pa.list_(pa.struct([("p", PAIRS)]), 3)
+    assert items_per_row([outer, outer.value_type, *chain]) == 6
+    page = rows(words(6), 6, *[NULL_ITEM] * 5, def_=[0, 0, 4, 4, 3, 3])
+    found = leaf_to_arrow(page, [outer, outer.value_type, *chain])
+    assert found.to_pylist() == [[{"p": [{"a": 0}, {"a": 1}]}, None, {"p": None}]]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        (words(1, 8), pa.int8(), 0),
+        (FixedWidthBlock(8, 1, np.ones(1, np.uint8)), pa.bool_(), True),
+        (FixedWidthBlock(24, 1, np.arange(3, dtype=np.uint8)), pa.binary(3), b"\0\1\2"),
+        (strings(b"ab"), pa.string(), "ab"),
+        (strings(b"", width=64), pa.large_binary(), b""),
+    ],
+)
+def test_constants_fill_every_slot(
+    value: FixedWidthBlock | VariableWidthBlock, kind: pa.DataType, expected: object
+) -> None:
+    block = ConstantBlock(20, value)
+    found = leaf_to_arrow(rows(block, 20, ITEM), [kind])
+    found.validate(full=True)
+    assert found.to_pylist() == [expected] * 20
+    found = leaf_to_arrow(rows(block, 20, NULL_ITEM, def_=[0, 1] * 10), [kind])
+    found.validate(full=True)
+    assert found.to_pylist() == [expected, None] * 10
+    assert len(leaf_to_arrow(rows(ConstantBlock(0, value), 0, ITEM), [kind])) == 0
+
+
+def test_leaves_become_maps() -> None:
+    kind = pa.map_(pa.string(), pa.int32())
+    entry = [pa.struct([pa.field("key", pa.string(), False)]), pa.struct([("value", pa.int32())])]
+    keys = one_leaf(pa.list_(entry[0]), [[{"key": "a"}, {"key": "b"}], None, []])
+    values = one_leaf(pa.list_(entry[1]), [[{"value": 1}, {"value": None}], None, []])
+    found = zip_leaves(kind, [keys, values], LeafCounts(kind), 3)
+    found.validate(full=True)
+    assert found.to_pylist() == [[("a", 1), ("b", None)], None, []]
+
+
+@pytest.mark.parametrize("bad", [[None, {"key": "b"}], [{"key": None}, {"key": "b"}]])
+def test_maps_with_null_keys_or_entries_are_refused(bad: list[object]) -> None:
+    """Arrow would end the process."""
+    kind = pa.map_(pa.string(), pa.int32())
+    keys = one_leaf(pa.list_(pa.struct([("key", pa.string())])), [bad])
+    members: list[object] = [each and {"value": 1} for each in bad]
+    values = one_leaf(pa.list_(pa.struct([("value", pa.int32())])), [members])
+    with pytest.raises(CorruptFileError, match="null"):
+        zip_leaves(kind, [keys, values], LeafCounts(kind), 1)
 
 
 def test_leaves_become_a_struct() -> None:
