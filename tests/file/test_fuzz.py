@@ -62,6 +62,20 @@ def compressed_table() -> pa.Table:
     return pa.table([array for array, _ in columns.values()], schema=pa.schema(fields))
 
 
+def newer_table() -> pa.Table:
+    """Columns that only file version 2.2 stores."""
+    maps = [[("a", i), ("b", None)] if i % 3 else None if i % 2 else [] for i in range(300)]
+    pairs = [[{"a": i, "s": "x"}, None] if i % 3 else None for i in range(300)]
+    pair = pa.struct([("a", pa.int32()), ("s", pa.string())])
+    return pa.table({
+        "map": pa.array(maps, pa.map_(pa.string(), pa.int64())),
+        "maps": pa.array([[each] for each in maps], pa.list_(pa.map_(pa.string(), pa.int64()))),
+        "pairs": pa.array(pairs, pa.list_(pair, 2)),
+        "same": pa.array(["same"] * 300),
+        "same lists": pa.array([[7], [7, 7], None] * 10 + [[]] * 270),
+    })
+
+
 TABLE = small_table()
 COMPRESSED = compressed_table()
 
@@ -216,9 +230,12 @@ async def test_damaged_files_by_themselves(tmp_path: Path) -> None:
     assert refused
 
 
-async def test_damaged_data_files_of_a_dataset(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("table", "version"), [(TABLE, "2.1"), (newer_table(), "2.2")])
+async def test_damaged_data_files_of_a_dataset(
+    table: pa.Table, version: str, tmp_path: Path
+) -> None:
     sound = tmp_path / "sound"
-    await alance.write_dataset(TABLE, sound)
+    await alance.write_dataset(table, sound, data_storage_version=version)
     (file,) = sound.glob("data/*.lance")
     data = file.read_bytes()
     rng = np.random.default_rng(SEED)
@@ -236,9 +253,8 @@ async def test_damaged_data_files_of_a_dataset(tmp_path: Path) -> None:
         (place / "data" / file.name).write_bytes(damaged)
         try:
             dataset = await alance.open_dataset(place)
-            table = await dataset.to_table()
-            table.validate()
-            await dataset.take([299, 0, 17])
+            (await dataset.to_table()).validate()
+            (await dataset.take([299, 0, 17])).validate()
         except FormatError:
             refused += 1
     assert refused
