@@ -43,6 +43,8 @@ __all__ = ["FileReader", "tail_bytes"]
 TAIL_BYTES_MIN = 64 * 1024
 TAIL_BYTES_MAX = 1024 * 1024
 TAIL_SHARE = 512
+SIDECAR_BYTES_TRUSTED = 256 * 1024 * 1024
+"""Files of blobs are asked for their size where they should have more than this."""
 PARSED_AT_ONCE = 64
 """Columns whose metadata is parsed before other tasks have their turn."""
 
@@ -309,8 +311,22 @@ class FileReader:
     async def fetch_sidecar(
         self, blob_id: int, ranges: Sequence[ByteRange], *, priority: int = 0
     ) -> Sequence[memoryview]:
-        """Bytes of blobs that lie in a file beside this one, in one round."""
+        """Bytes of blobs that lie in a file beside this one, in one round; two where it is long.
+
+        Raises
+        ------
+        CorruptFileError
+            A range of a long file ends after it.
+        """
         path = sidecar_path(self.path, blob_id)
+        stop = max((each.stop for each in ranges), default=0)
+        # Nothing has checked the ranges, and cutting up one that is made up would take for ever.
+        if stop > SIDECAR_BYTES_TRUSTED:
+            size = (await self._client.head(path)).num_bytes
+            if stop > size:
+                raise CorruptFileError(
+                    f"file {path} has {size} bytes and is referred to for {stop}", path=path
+                )
         return await self._client.get_ranges(path, ranges, priority=priority)
 
     def _from_tail(self, wanted: ByteRange) -> memoryview | None:

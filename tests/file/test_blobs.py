@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from alance.encodings.blocks import (
@@ -21,7 +22,9 @@ from alance.encodings.spec import Layer
 from alance.encodings.step import Decode
 from alance.errors import CorruptFileError, UnsupportedFeatureError
 from alance.file.blobs import read_blobs, sidecar_path
+from alance.io.simulated import SimulatedStore
 from alance.types import ByteRange
+from tests.file.tables import PATH, open_reader, write_table
 
 pytestmark = pytest.mark.anyio
 
@@ -137,6 +140,22 @@ async def test_other_kinds() -> None:
         await read_blobs([described((3, 0, 0, 0), uri=b"s3://elsewhere/x")], Files())
     with pytest.raises(UnsupportedFeatureError, match="kind 9"):
         await read_blobs([described((9, 0, 0, 0))], Files())
+
+
+async def test_sidecars_that_would_be_long_are_asked_for_their_size() -> None:
+    store = SimulatedStore()
+    await write_table(store, pa.table({"a": [1]}))
+    reader = await open_reader(store, None)
+    path = sidecar_path(PATH, 3)
+    await store.put(path, b"0123456789")
+    store.requests.clear()
+    (found,) = await reader.fetch_sidecar(3, [ByteRange(2, 5)])
+    assert bytes(found) == b"234"
+    assert [request.kind for request in store.requests] == ["get_range"]
+    store.requests.clear()
+    with pytest.raises(CorruptFileError, match="10 bytes and is referred to for"):
+        await reader.fetch_sidecar(3, [ByteRange(2, 5), ByteRange(5, 1 << 40)])
+    assert [request.kind for request in store.requests] == ["head"]
 
 
 @pytest.mark.parametrize(
