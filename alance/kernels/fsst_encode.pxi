@@ -10,9 +10,9 @@ cdef struct Match:  # a symbol of 3 bytes or more
 
 
 cdef struct Encoder:
-    # code | length << 9 of the longest symbol of at most 2 bytes, or the literal: by the next two
+    # code | length << 16 of the longest symbol of at most 2 bytes, or the literal: by the next two
     # bytes, and behind them by one byte, for the last of a value
-    uint16_t shorts[65536 + 256]
+    uint32_t shorts[65536 + 256]
     # where the longest symbol starts whose first three bytes have this hash
     uint8_t first[HASHES]
     Match matches[256]  # 0 never matches
@@ -42,7 +42,7 @@ cdef void build_encoder(Encoder *encoder, list symbols):
     cdef Match *match
     codes = {symbol: code for code, symbol in enumerate(symbols)}
     for byte in range(256):
-        encoder.shorts[65536 + byte] = codes.get(bytes((byte,)), LITERAL + byte) | 1 << 9
+        encoder.shorts[65536 + byte] = codes.get(bytes((byte,)), LITERAL + byte) | 1 << 16
     for prefix in range(65536):
         encoder.shorts[prefix] = encoder.shorts[65536 + (prefix & 0xFF)]
     memset(encoder.first, 0, HASHES)
@@ -52,7 +52,7 @@ cdef void build_encoder(Encoder *encoder, list symbols):
         length, code = len(symbol), codes[symbol]
         word = int.from_bytes(symbol, "little")
         if length == 2:
-            encoder.shorts[word] = code | 2 << 9
+            encoder.shorts[word] = code | 2 << 16
         elif length > 2:
             match = &encoder.matches[slot]
             match.symbol = word
@@ -78,7 +78,6 @@ cdef inline uint32_t longest_match(
     else:
         memcpy(&word, at, data_stop - at)
     found = encoder.shorts[(word & 0xFFFF) if left > 1 else 65536 + (word & 0xFF)]
-    found = (found & 0x1FF) | (found >> 9) << 16
     match = &encoder.matches[encoder.first[hash_of(word)]]
     shorter = &encoder.matches[match.next]
     # no branches: which of two candidates matches, if any, is as good as random
@@ -103,22 +102,24 @@ cdef inline bint code_symbol(
     Cursor *cursor,
 ) noexcept nogil:
     """Code the next symbol; false at the end of the run."""
+    cdef const uint8_t *at = cursor.at
+    cdef uint8_t *out = cursor.out
     cdef uint32_t found
     cdef int escaped
-    while cursor.at == cursor.stop:
+    while at == cursor.stop:
         if cursor.value < cursor.last:
-            ends[cursor.value] = <offset_t>(cursor.out - cursor.start)
+            ends[cursor.value] = <offset_t>(out - cursor.start)
             cursor.value += 1
         if cursor.value == cursor.last:
             return False
         cursor.stop = data + offsets[cursor.value + 1]
-    found = longest_match(encoder, cursor.at, cursor.stop, data_stop)
+    found = longest_match(encoder, at, cursor.stop, data_stop)
     escaped = (found >> 8) & 1
+    cursor.at = at + (found >> 16)
+    cursor.out = out + 1 + escaped
     # no branch: the second byte is overwritten unless it is a literal
-    cursor.out[0] = <uint8_t>(found | -escaped)
-    cursor.out[1] = cursor.at[0]
-    cursor.out += 1 + escaped
-    cursor.at += found >> 16
+    out[1] = at[0]
+    out[0] = <uint8_t>(found | -escaped)
     return True
 
 
