@@ -8,9 +8,9 @@ from dataclasses import replace
 import pyarrow as pa
 
 from alance.errors import InvalidInputError
-from alance.file.fields import BLOB, BLOB_V2, PACKED, Field, Node
+from alance.file.fields import BLOB, PACKED, Field, Node
 from alance.file.schema import Schema
-from alance.file.types import EXTENSION_METADATA, EXTENSION_NAME
+from alance.file.types import BLOB_V2, EXTENSION_METADATA, EXTENSION_NAME
 
 __all__ = ["as_blobs", "as_descriptors"]
 

@@ -9,7 +9,9 @@ from enum import Enum
 import pyarrow as pa
 
 from alance.errors import CorruptFileError, InvalidInputError
+from alance.file.refusals import refuse_duplicates, refuse_extension, text_metadata
 from alance.file.types import (
+    BLOB_V2,
     EXTENSION_METADATA,
     EXTENSION_NAME,
     extension_parts,
@@ -26,7 +28,6 @@ PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
 PACKED = "lance-encoding:packed"
 BLOB = "lance-encoding:blob"
-BLOB_V2 = "lance.blob.v2"
 JSON_EXTENSION = "lance.json"
 
 
@@ -287,7 +288,7 @@ def fields_from_arrow(schema: pa.Schema, first_id: int) -> list[Field]:
         A name, type or metadata that the format cannot store, with the dotted name of the field.
     """
     out: list[Field] = []
-    _refuse_duplicates(schema, "the schema")
+    refuse_duplicates(schema, "the schema")
     for item in schema:
         if "." in item.name:
             raise InvalidInputError(
@@ -305,7 +306,7 @@ def _add_field(item: pa.Field, parent_id: int, path: str, first_id: int, out: li
     data_type, metadata = item.type, text_metadata(item.metadata, f"column {path!r}")
     if isinstance(data_type, pa.BaseExtensionType):
         name, parameters = extension_parts(data_type)
-        _refuse_extension(name, path)
+        refuse_extension(name, path)
         own = {EXTENSION_NAME.encode(): name.encode(), EXTENSION_METADATA.encode(): parameters}
         metadata.update(text_metadata(own, f"column {path!r}"))
         data_type = data_type.storage_type
@@ -338,7 +339,7 @@ def _describe(data_type: pa.DataType, extension: str, path: str) -> tuple[str, S
     types = pa.types
     if types.is_struct(data_type):
         members = list(data_type)
-        _refuse_duplicates(members, f"column {path!r}")
+        refuse_duplicates(members, f"column {path!r}")
         return "struct", members
     if types.is_list(data_type) or types.is_large_list(data_type):
         name = "list" if types.is_list(data_type) else "large_list"
@@ -363,47 +364,6 @@ def _describe(data_type: pa.DataType, extension: str, path: str) -> tuple[str, S
 
 def _is_extension(data_type: pa.DataType) -> bool:
     return isinstance(data_type, pa.BaseExtensionType)
-
-
-def _refuse_duplicates(items: Iterable[pa.Field], where: str) -> None:
-    seen: set[str] = set()
-    for item in items:
-        if item.name in seen:
-            raise InvalidInputError(f"{where} has two fields named {item.name!r}; rename one")
-        seen.add(item.name)
-
-
-def _refuse_extension(name: str, path: str) -> None:
-    if name == BLOB_V2:
-        raise InvalidInputError(
-            f"column {path!r} has extension type {name}, in which this library takes no values; "
-            "give them as large_binary, with metadata 'lance-encoding:blob' = 'true'"
-        )
-    if name == "arrow.json":
-        raise InvalidInputError(
-            f"column {path!r} has extension type {name}, whose stored form this library cannot "
-            "write; cast it to its storage type first"
-        )
-
-
-def text_metadata(metadata: Mapping[bytes, bytes] | None, where: str) -> dict[str, bytes]:
-    """Arrow metadata with text keys; the format demands UTF-8 of keys and values.
-
-    Raises
-    ------
-    InvalidInputError
-        Bytes that are no UTF-8.
-    """
-    out: dict[str, bytes] = {}
-    for key, value in (metadata or {}).items():
-        try:
-            value.decode()
-            out[key.decode()] = value
-        except UnicodeDecodeError:
-            raise InvalidInputError(
-                f"{where} has metadata {key!r} that is no UTF-8, which the Lance format demands"
-            ) from None
-    return out
 
 
 def _hint(logical_type: str) -> int:

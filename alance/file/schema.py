@@ -24,8 +24,8 @@ from alance.file.fields import (
     build_tree,
     fields_from_arrow,
     node_to_arrow,
-    text_metadata,
 )
+from alance.file.refusals import text_metadata
 from alance.file.storable import check_blobs, check_packed, check_struct_lists
 from alance.types import FileVersion
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from alance.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 
 __all__ = [
+    "BLOB_V2",
     "EXTENSION_METADATA",
     "EXTENSION_NAME",
     "extension_parts",
@@ -21,6 +22,8 @@ __all__ = [
 ]
 
 EXTENSION_NAME = "ARROW:extension:name"
+BLOB_V2 = "lance.blob.v2"
+"""Extension type of blob columns in datasets of file version 2.2."""
 EXTENSION_METADATA = "ARROW:extension:metadata"
 BFLOAT16 = "lance.bfloat16"
 
