@@ -51,6 +51,20 @@ _MEMBERS: Mapping[str, tuple[Sequence[pa.DataType], Sequence[str]]] = MappingPro
     "text and vectors": ((pa.string(), pa.list_(pa.int16(), 2), pa.string()), ("2.2",)),
 })
 
+_BLOBS: Mapping[str, Sequence[Mapping[str, str]]] = MappingProxyType({
+    "2.1": ({"blob": "true"},),
+    "2.2": (
+        {"blob": "true"},
+        {"blob": "true", "blob-inline-size-threshold": "10"},
+        {
+            "blob": "true",
+            "blob-inline-size-threshold": "10",
+            "blob-dedicated-size-threshold": "1000",
+            "blob-pack-file-size-threshold": "3000",
+        },
+    ),
+})
+
 NESTINGS = ("plain", "list", "struct")
 
 
@@ -68,10 +82,11 @@ def generate_settings() -> Iterator[Case]:
         for labels in deal(axes):
             kind = _packed(_MEMBERS[labels["members"]][0])
             yield _case(version, labels, _field({"packed": "true"}, kind, labels["nesting"]))
-    # In 2.2 the reference stores such columns as another type, with members of its own.
-    axes = {"setting": ("blob=true",), "type": ("large_binary",), **others}
-    for labels in deal(axes):
-        yield _case("2.1", labels, _field({"blob": "true"}, pa.large_binary(), "plain"))
+        blobs = {_label(setting): setting for setting in _BLOBS[version]}
+        axes = {"setting": tuple(blobs), "type": ("large_binary",), **others}
+        for labels in deal(axes):
+            field = _field(blobs[labels["setting"]], pa.large_binary(), "plain")
+            yield _case(version, labels, field)
 
 
 def _label(setting: Mapping[str, str]) -> str:
