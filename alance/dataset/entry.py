@@ -105,7 +105,8 @@ async def write_dataset(
     max_rows_per_file, max_bytes_per_file
         Another file, and fragment, begins at either. None: 90 GiB.
     data_storage_version
-        "2.1", which is also "stable", the default. An append keeps the dataset's own.
+        "2.1", which is also "stable", the default; or "2.2", also "next", which has maps and
+        fixed-size lists of structs. An append keeps the dataset's own.
     enable_stable_row_ids
         Give rows of a new dataset ids that outlast compaction.
     transaction_properties
