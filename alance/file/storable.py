@@ -95,11 +95,6 @@ def _check_blobs(node: Node, path: str, version: FileVersion) -> None:
             f"column {path!r} of type {node.data_type} cannot be stored as a blob; cast it to "
             "large_binary, or remove 'lance-encoding:blob' from the metadata of the field"
         )
-    if node.field.is_blob and version is FileVersion.V2_2:
-        raise InvalidInputError(
-            f"column {path!r} asks to be stored as a blob, which in file version 2.2 only datasets "
-            "hold; write one, or a file of version 2.1"
-        )
     for child in node.children:
         if child.field.is_blob and node.kind not in (Nesting.STRUCT, Nesting.LEAF):
             raise InvalidInputError(

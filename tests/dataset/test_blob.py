@@ -13,6 +13,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
+from lance.file import LanceFileReader, LanceFileWriter
 
 import alance
 from tests.dataset.helpers import files
@@ -98,6 +99,19 @@ class TestBlobs:
             sizes = [batch.num_rows async for batch in dataset.scan()]
             assert sum(sizes) == 40
             assert max(sizes) <= 16
+
+    @pytest.mark.parametrize("version", ["2.1", "2.2"])
+    async def test_files_alone(self, tmp_path: Path, version: str) -> None:
+        table = blob_table(50)
+        ours, theirs = tmp_path / "ours.lance", tmp_path / "theirs.lance"
+        async with alance.create_file(ours, table.schema, data_storage_version=version) as writer:
+            await writer.write(table.combine_chunks().to_batches()[0])
+        with LanceFileWriter(str(theirs), table.schema, version=version) as reference:
+            reference.write_batch(table)
+        for path in (ours, theirs):
+            assert (await (await alance.open_file(path)).read()).equals(table)
+        found = LanceFileReader(str(ours)).read_all().to_table()
+        assert found.to_pylist() == table.to_pylist()
 
     async def test_append(self, tmp_path: Path) -> None:
         table = blob_table(20)
