@@ -21,7 +21,7 @@ from alance.encodings.build import build_full_zip, build_mini_block
 from alance.encodings.choose import EncodedValues
 from alance.encodings.compressive.packed_struct import encode_packed_struct
 from alance.encodings.constant import build_nulls
-from alance.encodings.layout.blob import describe_blobs, join_blobs
+from alance.encodings.layout.blob import BlobKind, describe_blobs, join_blobs
 from alance.encodings.layout.page import EncodedPage, PageBuffer
 from alance.encodings.options import ColumnOptions
 from alance.encodings.rows import take
@@ -32,9 +32,7 @@ from alance.types import FileVersion
 __all__ = ["BlobApart", "BlobPage", "build_blob_page", "build_descriptor_page"]
 
 INLINE_BYTES_MAX = 64 * 1024
-SHARED_BYTES_MAX = 4 * 1024 * 1024
-INLINE, SHARED, ALONE = range(3)
-"""Kinds of blobs, as their descriptors number them."""
+PACKED_BYTES_MAX = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ class BlobApart:
     """A value that goes to a file beside the data file, with others or alone."""
 
     data: Bytes
-    is_alone: bool
+    is_dedicated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +108,20 @@ def build_descriptor_page(
     assert isinstance(values, VariableWidthBlock), "blobs are binary values"
     sizes = np.diff(values.offsets).astype(np.int64)
     kinds = _kinds(sizes, options)
-    inline = take(values, np.flatnonzero(kinds == INLINE))
+    inline = take(values, np.flatnonzero(kinds == BlobKind.INLINE))
     assert isinstance(inline, VariableWidthBlock)
     data, starts = join_blobs(inline)
     bounds = values.offsets.astype(np.int64)
-    rows_apart = np.flatnonzero(kinds != INLINE)
+    rows_apart = np.flatnonzero(kinds != BlobKind.INLINE)
+    dedicated = kinds == BlobKind.DEDICATED
     apart = tuple(
-        BlobApart(values.data[bounds[row] : bounds[row + 1]], bool(kinds[row] == ALONE))
+        BlobApart(values.data[bounds[row] : bounds[row + 1]], bool(dedicated[row]))
         for row in rows_apart.tolist()
     )
 
     def place(start: int, homes: Sequence[tuple[int, int]]) -> EncodedPage:
         positions, ids = np.zeros_like(sizes), np.zeros_like(sizes)
-        positions[kinds == INLINE] = starts + start
+        positions[kinds == BlobKind.INLINE] = starts + start
         ids[rows_apart], positions[rows_apart] = np.array(homes, np.int64).reshape(-1, 2).T
         columns = zip((kinds, positions, sizes, ids), (8, 64, 64, 32), strict=True)
         members: list[DataBlock] = [
@@ -139,10 +138,10 @@ def build_descriptor_page(
 
 def _kinds(sizes: npt.NDArray[np.int64], options: ColumnOptions) -> npt.NDArray[np.int64]:
     """Where values of these sizes go."""
-    inline_max, shared_max = INLINE_BYTES_MAX, SHARED_BYTES_MAX
+    inline_max, packed_max = INLINE_BYTES_MAX, PACKED_BYTES_MAX
     if options.blob_inline_size_threshold is not None:
         inline_max = options.blob_inline_size_threshold
     if options.blob_dedicated_size_threshold is not None:
-        shared_max = options.blob_dedicated_size_threshold
-    kinds = np.where(sizes > inline_max, SHARED, INLINE)
-    return np.where(sizes > shared_max, ALONE, kinds)
+        packed_max = options.blob_dedicated_size_threshold
+    kinds = np.where(sizes > inline_max, BlobKind.PACKED, BlobKind.INLINE)
+    return np.where(sizes > packed_max, BlobKind.DEDICATED, kinds)

@@ -20,15 +20,15 @@ from alance.encodings.blocks import (
     VariableWidthBlock,
     as_bytes,
 )
+from alance.encodings.layout.blob import BlobKind
 from alance.encodings.step import Decode
 from alance.errors import CorruptFileError, UnsupportedFeatureError
 from alance.types import ByteRange
 
 __all__ = ["BlobSource", "count_blob_bytes", "read_blobs", "sidecar_folder", "sidecar_path"]
 
-INLINE, PACKED, DEDICATED, EXTERNAL = range(4)
-"""Where the bytes of a blob lie: in the data file, in a file shared with others or of its own
-beside it, or at a URI."""
+DATA_FILE = 0
+"""Stands for the data file itself among the numbers of sidecars, which begin with 1."""
 WIDTHS = (8, 64, 64, 32)
 """Bits of kind, position, size and sidecar id; the URI follows."""
 FILE_BYTES_MAX = 1 << 42
@@ -105,7 +105,7 @@ async def read_blobs(
         home: int, blobs: Sequence[tuple[_Blobs, int]], ranges: list[ByteRange]
     ) -> None:
         nonlocal num_bytes
-        if home == INLINE:
+        if home == DATA_FILE:
             views = await source.fetch(ranges, priority=priority)
         else:
             views = await source.fetch_sidecar(home, ranges, priority=priority)
@@ -133,7 +133,7 @@ class _Blobs:
 
     rows: PageRows
     homes: Numbers
-    """Sidecar of each value, 0 for the data file: ids of sidecars begin with 1."""
+    """Sidecar of each value, or `DATA_FILE`."""
     positions: Numbers
     sizes: Numbers
     values: dict[int, memoryview]
@@ -145,20 +145,21 @@ class _Blobs:
             none = np.zeros(rows.values.num_values, np.int64)
             return cls(rows, none, none, none, {})
         kinds, positions, sizes, ids = _numbers(rows.values)
-        if bool((kinds == EXTERNAL).any()):
+        external = np.flatnonzero(kinds == BlobKind.EXTERNAL)
+        if len(external):
             raise UnsupportedFeatureError(
-                f"a blob lies at {_uri(rows.values, int(np.argmax(kinds == EXTERNAL)))!r}, outside "
-                "of the dataset; blobs at URIs cannot be read by this library",
+                f"a blob lies at {_uri(rows.values, int(external[0]))!r}, outside of the "
+                "dataset; blobs at URIs cannot be read by this library",
                 feature="external blobs",
             )
-        if bool((kinds > EXTERNAL).any()):
+        if bool((kinds > BlobKind.EXTERNAL).any()):
             raise UnsupportedFeatureError(
                 f"a blob of kind {int(kinds.max())} cannot be read by this library; a newer one "
                 "may read it",
                 feature=f"blob kind {int(kinds.max())}",
             )
-        homes = np.where(kinds == INLINE, 0, ids)
-        if bool(((kinds != INLINE) & (ids == 0)).any()):
+        homes = np.where(kinds == BlobKind.INLINE, DATA_FILE, ids)
+        if bool(((kinds != BlobKind.INLINE) & (ids == DATA_FILE)).any()):
             raise CorruptFileError("a blob lies in a sidecar without a number")
         if bool((positions + sizes > FILE_BYTES_MAX).any()):
             raise CorruptFileError("a blob lies beyond the end of any file")

@@ -1,4 +1,4 @@
-"""Files of blobs beside a data file: shared ones that fill up, and one for each large blob."""
+"""Files of blobs beside a data file: packed ones that fill up, and dedicated ones."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ class SidecarWriter:
         self._store = store
         self._path = path
         self._num_files = 0
-        self._shared: Upload | None = None
-        self._shared_id = 0
-        self._shared_bytes = 0
+        self._packed: Upload | None = None
+        self._packed_id = 0
+        self._packed_bytes = 0
         self.num_bytes = 0
 
-    async def add_shared(self, data: Bytes, file_bytes_max: int) -> tuple[int, int]:
-        """Append to the shared file; begins another where this one would get too long.
+    async def add_packed(self, data: Bytes, file_bytes_max: int) -> tuple[int, int]:
+        """Append to the packed file; begins another where this one would get too long.
 
         Returns
         -------
         blob_id, position
             Number of the file, and where in it the bytes begin.
         """
-        if self._shared is not None and self._shared_bytes + len(data) > file_bytes_max:
+        if self._packed is not None and self._packed_bytes + len(data) > file_bytes_max:
             await self.finish()
-        if self._shared is None:
-            self._shared_id, self._shared = await self._open()
-            self._shared_bytes = 0
-        position = self._shared_bytes
-        await self._shared.write([data.data])
-        self._shared_bytes += len(data)
+        if self._packed is None:
+            self._packed_id, self._packed = await self._open()
+            self._packed_bytes = 0
+        position = self._packed_bytes
+        await self._packed.write([data.data])
+        self._packed_bytes += len(data)
         self.num_bytes += len(data)
-        return self._shared_id, position
+        return self._packed_id, position
 
-    async def add_alone(self, data: Bytes) -> tuple[int, int]:
+    async def add_dedicated(self, data: Bytes) -> tuple[int, int]:
         """Write a file of its own; returns the same."""
         blob_id, upload = await self._open()
         try:
@@ -66,12 +66,12 @@ class SidecarWriter:
         return self._num_files, await self._store.open_upload(path)
 
     async def finish(self) -> None:
-        """Make the shared file that is under way appear."""
-        if self._shared is not None:
-            await self._shared.finish()
-            self._shared = None
+        """Make the packed file that is under way appear."""
+        if self._packed is not None:
+            await self._packed.finish()
+            self._packed = None
 
     async def abort(self) -> None:
-        """Forget the shared file that is under way; those before it stay."""
-        if self._shared is not None:
-            await self._shared.abort()
+        """Forget the packed file that is under way; those before it stay."""
+        if self._packed is not None:
+            await self._packed.abort()

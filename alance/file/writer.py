@@ -202,9 +202,9 @@ class FileWriter:
         longest = options.blob_pack_file_size_threshold or SIDECAR_BYTES_MAX
         homes = [
             await (
-                self._sidecars.add_alone(blob.data)
-                if blob.is_alone
-                else self._sidecars.add_shared(blob.data, longest)
+                self._sidecars.add_dedicated(blob.data)
+                if blob.is_dedicated
+                else self._sidecars.add_packed(blob.data, longest)
             )
             for blob in page.apart
         ]

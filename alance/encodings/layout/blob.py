@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -25,11 +26,24 @@ from alance.encodings.step import Decode, Fetch, Step
 from alance.errors import CorruptFileError, UnsupportedFeatureError
 from alance.types import ByteRange
 
-__all__ = ["ALIGNMENT", "BlobReader", "describe_blobs", "join_blobs"]
+__all__ = ["ALIGNMENT", "BlobKind", "BlobReader", "describe_blobs", "join_blobs"]
 
 ALIGNMENT = 64
 FILE_BYTES_MAX = 1 << 62
 Places = npt.NDArray[np.int64]
+
+
+class BlobKind(IntEnum):
+    """Where descriptors of file version 2.2 say that the bytes of a blob lie."""
+
+    INLINE = 0
+    """In the data file."""
+    PACKED = 1
+    """In a file beside it, with others."""
+    DEDICATED = 2
+    """In a file of their own beside it."""
+    EXTERNAL = 3
+    """At a URI."""
 
 
 class BlobReader:
