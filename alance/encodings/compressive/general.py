@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 
 import lz4.block
@@ -53,10 +54,9 @@ class GeneralEncoding(Compressive):
             raise UnsupportedFeatureError(
                 "compressed full-zip values of fixed width", feature="general on fixed width"
             )
+        unframe = _opened(spec.scheme)
         bounds = block.offsets.tolist()
-        values = [
-            decompress(spec.scheme, block.data[start:stop]) for start, stop in pairwise(bounds)
-        ]
+        values = [unframe(block.data[start:stop]) for start, stop in pairwise(bounds)]
         ends = np.cumsum([len(value) for value in values], dtype=np.int64)
         offsets = np.zeros_like(block.offsets)
         if len(ends) and ends[-1] > np.iinfo(offsets.dtype).max:
@@ -70,48 +70,76 @@ class GeneralEncoding(Compressive):
 
 
 def _decompressed(spec: General, chunks: Chunks) -> Chunks:
-    """Chunks whose first buffer is plain; the others stay where they are."""
+    """Chunks whose first buffer is plain; the others stay what they are."""
     pairs = zip(chunks.offsets[0].tolist(), chunks.sizes[0].tolist(), strict=True)
-    plain = [decompress(spec.scheme, chunks.data[start : start + size]) for start, size in pairs]
-    sizes = np.array([len(each) for each in plain], np.int64)
-    first = np.cumsum(sizes) - sizes + len(chunks.data)
+    unframe = _opened(spec.scheme)
+    plain = [unframe(chunks.data[start : start + size]) for start, size in pairs]
+    data, sizes = _join(plain)
+    first = np.cumsum(sizes) - sizes
+    rest, rest_sizes = chunks.offsets[1:], chunks.sizes[1:]
+    if len(rest):
+        data, rest = np.concatenate((data, chunks.data)), rest + len(data)
     return replace(
         chunks,
-        data=np.concatenate((chunks.data, as_bytes(b"".join(plain)))),
-        offsets=np.concatenate((first[np.newaxis], chunks.offsets[1:])),
-        sizes=np.concatenate((sizes[np.newaxis], chunks.sizes[1:])),
+        data=data,
+        offsets=np.concatenate((first[np.newaxis], rest)),
+        sizes=np.concatenate((sizes[np.newaxis], rest_sizes)),
     )
 
 
-def decompress(scheme: str, framed: Bytes) -> bytes:
-    """Bytes of one framed buffer (specification: 2.1, section 11)."""
-    if len(framed) == 0:
-        return b""
-    view = framed.data
-    try:
-        if scheme == "lz4":
-            size = _checked(int.from_bytes(view[:4], "little"), len(view))
-            plain: bytes = lz4.block.decompress(view[4:], uncompressed_size=size)
-        elif scheme == "zstd":
-            bare = view[:4] == ZSTD_MAGIC and (len(view) < 8 or not view[4] & 0x10)
-            size = 0 if bare else int.from_bytes(view[:8], "little")
-            plain = _unzstd(view if bare else view[8:], _checked(size, len(view)))
-            size = len(plain) if bare else size
-        else:
-            raise UnsupportedFeatureError(f"compression scheme {scheme!r}", feature=scheme)
-    except (lz4.block.LZ4BlockError, zstandard.ZstdError, ValueError) as exc:
-        raise CorruptFileError(f"a buffer compressed with {scheme} is damaged: {exc}") from exc
-    if len(plain) != size:
-        raise CorruptFileError(f"a {scheme} buffer holds {len(plain)} bytes and says {size}")
+def _opened(scheme: str) -> Callable[[Bytes], bytes]:
+    """Return what unpacks framed buffers (specification: 2.1, section 11) of a scheme."""
+    if scheme == "lz4":
+        unpack = _unlz4
+    elif scheme == "zstd":
+        codec = zstandard.ZstdDecompressor(max_window_size=BYTES_MAX)
+        unpack = partial(_unzstd, codec)
+    else:
+        raise UnsupportedFeatureError(f"compression scheme {scheme!r}", feature=scheme)
+
+    def unframe(framed: Bytes) -> bytes:
+        if len(framed) == 0:
+            return b""
+        try:
+            return unpack(framed.data)
+        except (lz4.block.LZ4BlockError, zstandard.ZstdError, ValueError) as exc:
+            raise CorruptFileError(f"a buffer compressed with {scheme} is damaged: {exc}") from exc
+
+    return unframe
+
+
+def _unlz4(framed: memoryview) -> bytes:
+    size = _checked(int.from_bytes(framed[:4], "little"), len(framed))
+    plain: bytes = lz4.block.decompress(framed[4:], uncompressed_size=size)
+    return _complete(plain, size)
+
+
+def _unzstd(codec: zstandard.ZstdDecompressor, framed: memoryview) -> bytes:
+    if framed[:4] == ZSTD_MAGIC and (len(framed) < 8 or not framed[4] & 0x10):
+        return _stream(codec, framed)
+    size = _checked(int.from_bytes(framed[:8], "little"), len(framed))
+    frame = framed[8:]
+    # The frame says how much memory it wants, unless its writer did not know.
+    wanted = zstandard.get_frame_parameters(frame).content_size
+    if wanted not in (size, zstandard.CONTENTSIZE_UNKNOWN):
+        raise ValueError(f"a frame of {wanted} bytes that should have {size}")
+    if size == 0:
+        return _complete(_stream(codec, frame), size)
+    return _complete(codec.decompress(frame, max_output_size=size), size)
+
+
+def _stream(codec: zstandard.ZstdDecompressor, frame: memoryview) -> bytes:
+    """Decompress a frame of unknown size."""
+    with codec.stream_reader(frame) as reader:
+        plain = reader.read(min(BYTES_MAX, len(frame) * RATIO_MAX))
+        if reader.read(1):
+            raise ValueError("more bytes than can be real")
     return plain
 
 
-def _unzstd(frame: memoryview, size: int) -> bytes:
-    limit = size or BYTES_MAX
-    with zstandard.ZstdDecompressor(max_window_size=BYTES_MAX).stream_reader(frame) as reader:
-        plain = reader.read(min(limit, len(frame) * RATIO_MAX))
-        if reader.read(1):
-            raise ValueError("more bytes than its size says")
+def _complete(plain: bytes, size: int) -> bytes:
+    if len(plain) != size:
+        raise ValueError(f"{len(plain)} bytes where {size} are said to be")
     return plain
 
 
