@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -268,6 +269,34 @@ def test_general_around_variable_width(codec: Codec) -> None:
     block = compress_block(codec, encode_variable_block(variable(values, 64)))
     spec = codec.describe(Variable(Flat(64)))
     assert values_of(REGISTRY.decode_blocks(spec, one_chunk(block.tobytes(), 5))) == values
+
+
+def frame(said: int | None, plain: bytes, write_content_size: bool = True) -> bytes:
+    """One ZSTD frame, with a size before it or bare."""
+    found = zstandard.ZstdCompressor(write_content_size=write_content_size).compress(plain)
+    return found if said is None else said.to_bytes(8, "little") + found
+
+
+@pytest.mark.parametrize("data", [frame(16, bytes(16)), frame(None, bytes(16))])
+def test_zstd_frames_with_and_without_a_size(data: bytes) -> None:
+    found = REGISTRY.decode_chunks(General("zstd", None, Flat(64)), one_chunk(data, 2))
+    assert isinstance(found, FixedWidthBlock)
+    assert found.data.tobytes() == bytes(16)
+
+
+def test_zstd_frames_whose_writer_did_not_know_their_size() -> None:
+    stored = frame(16, bytes(16), write_content_size=False)
+    found = REGISTRY.decode_chunks(General("zstd", None, Flat(64)), one_chunk(stored, 2))
+    assert isinstance(found, FixedWidthBlock)
+    assert found.data.tobytes() == bytes(16)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("said", [0, 8, 15, 17, 1 << 20, 1 << 40, (1 << 64) - 1])
+def test_zstd_frames_of_another_size_are_corrupt(said: int, known: bool) -> None:
+    stored = frame(said, bytes(16), write_content_size=known)
+    with pytest.raises(CorruptFileError):
+        REGISTRY.decode_chunks(General("zstd", None, Flat(64)), one_chunk(stored, 2))
 
 
 VALUES = st.lists(st.binary(max_size=60), min_size=1, max_size=300)
