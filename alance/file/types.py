@@ -240,6 +240,8 @@ def _parse_fixed_size_list(parameters: str, depth: int) -> pa.DataType | None:
     else:
         item = pa.field("item", _parse(inner, depth))
     bits = fixed_bits(item.type)
+    if bits is None and _is_null(item.type):
+        bits = 1  # their validity: only such lists have items without values
     if bits is None:
         raise UnsupportedFeatureError(
             f"fixed-size list of {inner!r}: only items of fixed width are known to this library",
@@ -248,6 +250,12 @@ def _parse_fixed_size_list(parameters: str, depth: int) -> pa.DataType | None:
     if bits * dimension > VALUE_BITS_MAX:
         return None
     return pa.list_(item, dimension)
+
+
+def _is_null(data_type: pa.DataType) -> bool:
+    while pa.types.is_fixed_size_list(data_type):
+        data_type = data_type.value_type
+    return bool(pa.types.is_null(data_type))
 
 
 _PARSERS: Mapping[str, Callable[[str, int], pa.DataType | None]] = MappingProxyType({
