@@ -59,9 +59,11 @@ def choose_dictionary(
         return None
     assert isinstance(block, FixedWidthBlock | VariableWidthBlock)
     items_max = min(block.num_values // (options.dict_divisor or DIVISOR), ITEMS_MAX)
-    bytes_max = _bytes_max(block, options)
     guess = _guess_items(block)
-    if guess > items_max or _guess_bytes(block, guess) > bytes_max:
+    if guess > items_max:
+        return None
+    bytes_max = _bytes_max(block, options)
+    if _guess_bytes(block, guess) > bytes_max:
         return None
     encoded = _as_arrow(block).dictionary_encode()
     if len(encoded.dictionary) > items_max:
