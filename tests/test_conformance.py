@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from integration.conformance.cases import all_cases
 from integration.conformance.check import check_case
-from integration.conformance.matrix import Case, thin
+from integration.conformance.matrix import Case, generate, thin
+from integration.conformance.settings import generate_settings
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("case", thin(all_cases()), ids=lambda case: case.name)
+CASES = thin([*generate(), *generate_settings()])
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 async def test_both_libraries_agree(case: Case, tmp_path: Path) -> None:
     await check_case(case, tmp_path)

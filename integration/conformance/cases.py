@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from integration.conformance.matrix import Case, generate
+from integration.conformance.matrix import Case, generate, generate_large
 from integration.conformance.settings import generate_settings
 
 __all__ = ["all_cases"]
@@ -10,4 +10,4 @@ __all__ = ["all_cases"]
 
 def all_cases() -> list[Case]:
     """Every case, the same in each run."""
-    return [*generate(), *generate_settings()]
+    return [*generate(), *generate_settings(), *generate_large()]

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
+from types import MappingProxyType
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -14,10 +15,18 @@ import pyarrow as pa
 from alance.testing.arrays import Content, random_table
 from integration.conformance.axes import LENGTHS, NESTS, NULLS, PAGES, TYPES, VALUES, VERSIONS
 
-__all__ = ["Case", "axes_of", "deal", "generate", "thin"]
+__all__ = ["Case", "axes_of", "deal", "generate", "generate_large", "thin"]
 
 PIECE_ROWS = 1000
 """Rows that arrive together where a column gets several pages."""
+
+LARGE_LENGTH = "over 8 MiB"
+LARGE: Mapping[pa.DataType, int] = MappingProxyType({
+    pa.int64(): 1_500_000,
+    pa.string(): 900_000,
+    pa.list_(pa.int32()): 900_000,
+    pa.list_(pa.float64(), 32): 40_000,
+})
 
 Pair: TypeAlias = frozenset[tuple[str, str]]
 """Axis and label, twice; or once, to count single labels."""
@@ -87,6 +96,19 @@ def generate() -> Iterator[Case]:
                 replace(VALUES[labels["values"]], **NULLS[labels["nulls"]]),
                 labels["length"] == PAGES,
                 nest.stands_alone,
+            )
+
+
+def generate_large() -> Iterator[Case]:
+    """Columns of more than the 8 MiB that a page gathers where nothing else is asked for."""
+    for version in VERSIONS:
+        for kind, num_rows in LARGE.items():
+            yield Case(
+                version,
+                (("type", str(kind)), ("length", LARGE_LENGTH)),
+                pa.field("c", kind),
+                num_rows,
+                Content(nulls=0.1),
             )
 
 
