@@ -214,7 +214,7 @@ class TestWrites:
 
 
 class TestData:
-    @pytest.mark.parametrize("data", [5, None, "text", b"bytes", {"a": [1]}, pa.field("x", pa.int8())])
+    @pytest.mark.parametrize("data", [5, None, "text", b"bytes", {"a": [1]}, pa.int8()])
     async def test_what_is_no_data(self, tmp_path: Path, data: Any) -> None:
         async with refused(
             tmp_path,
