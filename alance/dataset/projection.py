@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from alance.dataset.json_values import read_json
 from alance.encodings.assemble import LeafCounts, items_per_row
 from alance.errors import InvalidInputError, UnsupportedFeatureError
 from alance.file.schema import Leaf, Nesting, Schema
@@ -199,11 +200,16 @@ def _batch(columns: Sequence[pa.Array], schema: pa.Schema, num_rows: int) -> pa.
     if not columns:
         empty = pa.StructArray.from_buffers(pa.struct([]), num_rows, [None])
         return pa.RecordBatch.from_struct_array(empty).replace_schema_metadata(schema.metadata)
-    typed = [
-        column if column.type == field.type else column.cast(field.type)
-        for column, field in zip(columns, schema, strict=True)
-    ]
+    typed = [_typed(column, field) for column, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(typed, schema=schema)
+
+
+def _typed(column: pa.Array, field: pa.Field) -> pa.Array:
+    """Column in the type of the result: with extension types, and JSON as text."""
+    if column.type == field.type:
+        return column
+    column = read_json(column, field)
+    return column if column.type == field.type else column.cast(field.type)
 
 
 def name_list(columns: object) -> tuple[str, ...] | None:

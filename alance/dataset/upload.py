@@ -12,6 +12,7 @@ import anyio
 import pyarrow as pa
 
 from alance._aio import run_all, run_to_end
+from alance.dataset.json_values import store_json
 from alance.errors import AlanceError, InvalidInputError, check_count
 from alance.file.blobs import sidecar_folder
 from alance.file.schema import Schema
@@ -194,17 +195,18 @@ def _fragment(file: WrittenFile, version: FileVersion) -> Fragment:
 
 
 def fit(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Columns as they are stored: views become plain, extension types their storage.
+    """Columns as they are stored: views become plain, JSON binary, extension types their storage.
 
     Raises
     ------
     InvalidInputError
-        A column holds nulls where the schema allows none; names it.
+        A column holds nulls where the schema allows none, or text that is no JSON; names it.
     """
     if not len(schema):
         return batch
     columns = []
-    for column, field in zip(batch.columns, schema, strict=True):
+    for given, field in zip(batch.columns, schema, strict=True):
+        column = store_json(given, field)
         if isinstance(column, pa.ExtensionArray):
             column = column.storage
         if not column.type.equals(field.type):

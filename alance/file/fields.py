@@ -9,6 +9,7 @@ from enum import Enum
 import pyarrow as pa
 
 from alance.errors import CorruptFileError, InvalidInputError
+from alance.file.json_fields import LANCE_JSON, as_text, is_json_text
 from alance.file.refusals import refuse_duplicates, refuse_extension, text_metadata
 from alance.file.types import (
     BLOB_V2,
@@ -28,7 +29,6 @@ PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
 PACKED = "lance-encoding:packed"
 BLOB = "lance-encoding:blob"
-JSON_EXTENSION = "lance.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,11 +264,12 @@ def node_to_arrow(node: Node, *, extension_types: bool) -> pa.Field:
     """Arrow field of a top-level node.
 
     Extension types that PyArrow has registered are rebuilt; others, and those that reject what is
-    stored, stay storage types with the extension's metadata, as Arrow does it.
+    stored, stay storage types with the extension's metadata, as Arrow does it. JSON is text.
     """
     plain = _storage_field(node)
     if not extension_types or not any(_has_extension(n.field) for n in node.walk()):
         return plain
+    plain = as_text(plain)
     try:
         return pa.ipc.read_schema(pa.schema([plain]).serialize()).field(0)
     except (pa.ArrowException, ArithmeticError, LookupError, TypeError, ValueError):
@@ -311,6 +312,9 @@ def _add_field(item: pa.Field, parent_id: int, path: str, first_id: int, out: li
         metadata.update(text_metadata(own, f"column {path!r}"))
         data_type = data_type.storage_type
     extension = metadata.get(EXTENSION_NAME, b"").decode()
+    if is_json_text(data_type, extension):
+        data_type, extension = pa.large_binary(), LANCE_JSON
+        metadata[EXTENSION_NAME] = extension.encode()
     logical_type, children = _describe(data_type, extension, path)
     field_id = first_id + len(out)
     in_key = metadata.get(PRIMARY_KEY, b"").lower() in (b"true", b"1", b"yes")
@@ -357,7 +361,7 @@ def _describe(data_type: pa.DataType, extension: str, path: str) -> tuple[str, S
     if types.is_fixed_size_list(data_type) and types.is_struct(data_type.value_type):
         format_logical_type(pa.list_(pa.uint8(), data_type.list_size), path)
         return f"fixed_size_list:struct:{data_type.list_size}", [data_type.value_field]
-    if extension == JSON_EXTENSION and types.is_large_binary(data_type):
+    if extension == LANCE_JSON and types.is_large_binary(data_type):
         return "json", ()
     return format_logical_type(data_type, path), ()
 

@@ -28,11 +28,6 @@ def refuse_extension(name: str, path: str) -> None:
             f"column {path!r} has extension type {name}, in which this library takes no values; "
             "give them as large_binary, with metadata 'lance-encoding:blob' = 'true'"
         )
-    if name == "arrow.json":
-        raise InvalidInputError(
-            f"column {path!r} has extension type {name}, whose stored form this library cannot "
-            "write; cast it to its storage type first"
-        )
 
 
 def text_metadata(metadata: Mapping[bytes, bytes] | None, where: str) -> dict[str, bytes]:

@@ -97,7 +97,6 @@ REFUSED = {
     "dict<timestamp>": pa.dictionary(pa.int8(), pa.timestamp("us", "UTC")),
     "dict<null>": pa.dictionary(pa.int8(), pa.null()),
     "dict<struct>": pa.dictionary(pa.int8(), pa.struct([("a", pa.int8())])),
-    "json": pa.json_(),
     "decimal32": pa.decimal32(5, 1),
     "decimal64": pa.decimal64(5, 1),
     "same names": pa.struct([("a", pa.int8()), ("a", pa.int8())]),
