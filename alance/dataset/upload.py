@@ -89,6 +89,7 @@ class Uploads:
         self._done: list[WrittenFile] = []
         self._writer: FileWriter | None = None
         self._arrow = schema.to_arrow(extension_types=False)
+        self._has_json = any(entry.logical_type == "json" for entry in schema.fields)
 
     @property
     def fragments(self) -> list[Fragment]:
@@ -102,11 +103,16 @@ class Uploads:
             writer = self._current()
             room = (self._max_bytes - writer.num_bytes) / row_bytes if row_bytes else self._max_rows
             num_rows = max(1, min(self._max_rows - writer.num_rows, int(room)))
-            await writer.write(fit(batch.slice(0, num_rows), self._arrow))
+            await writer.write(await self._fit(batch.slice(0, num_rows)))
             batch = batch.slice(num_rows)
             if writer.num_rows >= self._max_rows or writer.num_bytes >= self._max_bytes:
                 await self.finish()
         self._report()
+
+    async def _fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Columns as they are stored; JSON takes long to parse, so not on the loop."""
+        work = partial(fit, batch, self._arrow)
+        return await self._session.run_in_thread(work) if self._has_json else work()
 
     def _current(self) -> FileWriter:
         if self._writer is None:
