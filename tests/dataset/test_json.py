@@ -14,6 +14,7 @@ import alance
 pytestmark = pytest.mark.anyio
 
 TEXTS = ['{"b": 1, "a": [1, 2.50]}', None, "null", "1e300", '"é"', "18446744073709551615", "[]"]
+UUIDS = pa.array([bytes(16), bytes(range(16))], pa.binary(16))
 
 
 def json_array(texts: list[str | None], storage: pa.DataType | None = None) -> pa.Array:
@@ -44,10 +45,15 @@ ARRAYS = {
     "struct": struct_array(),
     "list": list_array(pa.ListArray, pa.int32()),
     "large list": list_array(pa.LargeListArray, pa.int64()),
+    "struct with others": pa.StructArray.from_arrays(
+        [json_array(["1", None]), pa.ExtensionArray.from_storage(pa.uuid(), UUIDS)],
+        fields=[pa.field("j", pa.json_()), pa.field("u", pa.uuid(), nullable=False)],
+    ),
     "list of structs": pa.ListArray.from_arrays([0, 3, 3, 7], struct_array()),
 }
 ARRAYS_2_2 = {
     "map": pa.MapArray.from_arrays([0, 2, 3], pa.array(["a", "b", "c"]), json_array(TEXTS[:3])),
+    "map keys": pa.MapArray.from_arrays([0, 1, 2], json_array(["1", "[2, 3]"]), pa.array([1, 2])),
     "fixed-size list of structs": pa.FixedSizeListArray.from_arrays(struct_array()[:6], 2),
 }
 CASES = [
@@ -134,6 +140,25 @@ class TestColumns:
         table = pa.table({"s": struct_array("none")[2:], "l": lists})
         await alance.write_dataset(table, tmp_path / "set")
         assert lance.dataset(tmp_path / "set").to_table()["s"].to_pylist()[-1] is None
+
+    @pytest.mark.parametrize("metadata", [None, {"lance-encoding:packed": "true"}], ids=str)
+    async def test_not_null_in_struct(
+        self, metadata: dict[str, str] | None, tmp_path: Path
+    ) -> None:
+        members = [pa.field("j", pa.json_(), nullable=False), pa.field("n", pa.int8())]
+        schema = pa.schema([pa.field("s", pa.struct(members), metadata=metadata)])
+        array = pa.StructArray.from_arrays(
+            [json_array(["1", "[2, 3]"]), pa.array([1, 2], pa.int8())], fields=members
+        )
+        here, there = tmp_path / "here", tmp_path / "there"
+        table = pa.table([array], schema=schema)
+        await alance.write_dataset(table, here, data_storage_version="2.2")
+        lance.write_dataset(table, there, data_storage_version="2.2")
+        for place in (here, there):
+            dataset = await alance.open_dataset(place)
+            assert dataset.schema.equals(schema, check_metadata=True)
+            assert (await dataset.to_table())["s"].to_pylist()[1] == {"j": "[2,3]", "n": 2}
+            assert lance.dataset(place).to_table() == await dataset.to_table()
 
     async def test_text_marked_as_json(self, tmp_path: Path) -> None:
         marked = pa.field("j", pa.string(), metadata={"ARROW:extension:name": "arrow.json"})
