@@ -32,6 +32,11 @@ PLAIN_TYPES = (
 )
 """Spark types without parameters that matter here, and the Arrow type that Spark hands over."""
 
+
+def _is_json(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.json"
+
+
 ARROW_TYPES: tuple[tuple[Callable[[pa.DataType], bool], type], ...] = (
     (pa.types.is_boolean, spark_types.BooleanType),
     (pa.types.is_int8, spark_types.ByteType),
@@ -42,6 +47,7 @@ ARROW_TYPES: tuple[tuple[Callable[[pa.DataType], bool], type], ...] = (
     (pa.types.is_float64, spark_types.DoubleType),
     (pa.types.is_string, spark_types.StringType),
     (pa.types.is_large_string, spark_types.StringType),
+    (_is_json, spark_types.StringType),
     (pa.types.is_binary, spark_types.BinaryType),
     (pa.types.is_large_binary, spark_types.BinaryType),
     (pa.types.is_fixed_size_binary, spark_types.BinaryType),

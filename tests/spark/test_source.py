@@ -97,6 +97,7 @@ def test_arrow_types_that_spark_lacks_are_named(kind: pa.DataType, path: str) ->
     ("stored", "values"),
     [
         (pa.large_string(), ["a", None]),
+        (pa.json_(), ["{}", None]),
         (pa.large_binary(), [b"a", None]),
         (pa.binary(2), [b"ab", None]),
         (pa.large_list(pa.int32()), [[1, None], None]),
@@ -122,6 +123,7 @@ def test_other_arrow_types_become_those_that_spark_takes(
     "stored",
     [
         pa.large_string(),
+        pa.json_(),
         pa.binary(2),
         pa.timestamp("ns", tz="Asia/Tokyo"),
         pa.decimal256(12, 3),
