@@ -95,10 +95,10 @@ def _texts(array: pa.Array, field: pa.Field) -> pa.Array:
 def _stored(array: pa.Array, field: pa.Field) -> pa.Array:
     texts = array.storage if isinstance(array, pa.ExtensionArray) else array
     values: list[bytes | None] = []
-    for text in texts.to_pylist():
+    for data in texts.cast(pa.large_binary()).to_pylist():
         try:
-            values.append(None if text is None else from_text(text))
-        except InvalidInputError as exc:
+            values.append(None if data is None else from_text(data.decode()))
+        except (InvalidInputError, UnicodeDecodeError) as exc:
             raise InvalidInputError(f"JSON value {len(values)} of the batch: {exc}") from None
     return pa.array(values, field.type)
 

@@ -173,6 +173,13 @@ class TestRefused:
         with pytest.raises(alance.InvalidInputError, match=r"column 's': JSON value 1 .*no JSON"):
             await alance.write_dataset(table, tmp_path / "set")
 
+    async def test_no_text(self, tmp_path: Path) -> None:
+        offsets = pa.py_buffer(bytes([0, 0, 0, 0, 3, 0, 0, 0]))
+        text = pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(b'"\xff"')])
+        table = pa.table({"j": pa.ExtensionArray.from_storage(pa.json_(), text)})
+        with pytest.raises(alance.InvalidInputError, match=r"column 'j': JSON value 0 .*utf-8"):
+            await alance.write_dataset(table, tmp_path / "set")
+
     async def test_fixed_size_list(self, tmp_path: Path) -> None:
         table = pa.table({"j": pa.FixedSizeListArray.from_arrays(json_array(["1", "2"]), 2)})
         with pytest.raises(alance.InvalidInputError, match="'j'"):
