@@ -208,8 +208,26 @@ def _typed(column: pa.Array, field: pa.Field) -> pa.Array:
     """Column in the type of the result: with extension types, and JSON as text."""
     if column.type == field.type:
         return column
-    column = read_json(column, field)
-    return column if column.type == field.type else column.cast(field.type)
+    return _as_type(read_json(column, field), field.type)
+
+
+def _as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Array with extension types inside; Arrow's own cast refuses nulls that null structs hide."""
+    if array.type == kind:
+        return array
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, _as_type(array, kind.storage_type))
+    if isinstance(array, pa.StructArray):
+        members = [_as_type(array.field(i), kind.field(i).type) for i in range(kind.num_fields)]
+        valid = array.is_valid().buffers()[1] if array.null_count else None
+        return pa.Array.from_buffers(kind, len(array), [valid], children=members)
+    if isinstance(array, pa.ListArray | pa.LargeListArray) and pa.types.is_nested(kind):
+        items = _as_type(array.values, kind.field(0).type)
+        buffers = array.buffers()[:2]
+        return pa.Array.from_buffers(
+            kind, len(array), buffers, array.null_count, array.offset, [items]
+        )
+    return array.cast(kind)
 
 
 def name_list(columns: object) -> tuple[str, ...] | None:

@@ -255,3 +255,13 @@ async def test_metadata_of_schema_and_fields_both_ways(version: str, tmp_path: P
     ours = await write_there(table, tmp_path / "theirs", version)
     assert ours.schema.equals(schema, check_metadata=True)
     await check_here(ours, table)
+
+
+async def test_extensions_beside_required_members_of_null_structs(tmp_path: Path) -> None:
+    inner = pa.struct([pa.field("x", pa.list_(pa.int32()), nullable=False)])
+    kind = pa.struct([pa.field("id", pa.uuid()), pa.field("s", inner)])
+    schema = pa.schema([pa.field("c", kind), pa.field("l", pa.list_(kind))])
+    table = random_table(schema, 50, 5, Content(nulls=0.3))
+    check_there(await write_here(table, tmp_path / "ours", "2.1"), table)
+    await check_here(await alance.open_dataset(tmp_path / "ours"), table)
+    await check_here(await write_there(table, tmp_path / "theirs", "2.1"), table)
