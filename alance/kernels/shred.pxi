@@ -205,7 +205,7 @@ cdef bytes find_codes(const uint16_t[::1] codes, int num_layers):
 
 
 cdef bytes with_hidden_nulls(const Walk *walk, bytes occurs):
-    """Give a null level to what the reference implementation wants one of.
+    """Give a null level to what the reference wants one of (specification: 2.1, section 3.3).
 
     That is whatever lies below a struct with a null level, down to the nearest list: its reader
     drops the levels around a member that is read alone. And every struct with a list below: where

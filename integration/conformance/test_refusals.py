@@ -224,3 +224,16 @@ async def test_lists_of_nulls_are_read_and_not_written(
     assert_same_table(await ours.take([1, 0, 1]), table, [1, 0, 1])
     with pytest.raises(alance.InvalidInputError, match="null"):
         await alance.write_dataset(table, tmp_path / "here", data_storage_version=version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_no_value_in_lists_of_lists_of_null_structs(version: str, tmp_path: Path) -> None:
+    """The reference counts nulls of structs wrongly where a page has no list inside them."""
+    inner = pa.list_(pa.list_(pa.int32()))
+    rows = [[], None, [{"a": None}, None]]
+    table = pa.table({"c": pa.array(rows, pa.list_(pa.struct([("a", inner)])))})
+    theirs = _write_there(table, tmp_path / "there", version)
+    with pytest.raises(pa.ArrowInvalid, match="Incorrect number of nulls"):
+        theirs.to_table()
+    ours = await alance.open_dataset(tmp_path / "there")
+    assert_same_table(await ours.to_table(), table)
