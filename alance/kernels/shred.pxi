@@ -210,17 +210,20 @@ cdef bytes with_hidden_nulls(const Walk *walk, bytes occurs):
     That is whatever lies below a struct with a null level, down to the nearest list: its reader
     drops the levels around a member that is read alone. And every struct with a list below: where
     it joins pages of which only some have these levels, it takes items for rows, and whether a
-    later page has nulls is not known.
+    later page has nulls is not known. Not so a struct of which the page has no slot, as all lists
+    around it are null or empty: there it finds the nulls of a struct that it does not have.
     """
     cdef int i
     cdef bint hides = False
+    cdef bint all_valid = walk.num_items > 0 and not any(occurs)
     marked = bytearray(occurs)
     for i in range(walk.num_layers):
         marked[walk.layers[i].code] |= hides
         if walk.layers[i].is_list:
             hides = False
         else:
-            marked[walk.layers[i].code] |= i < walk.first_of_group[0]
+            if i < walk.first_of_group[0]:
+                marked[walk.layers[i].code] |= all_valid or any(occurs[: walk.layers[i].code + 1])
             hides = marked[walk.layers[i].code]
     return bytes(marked)
 

@@ -152,13 +152,15 @@ def _walk(
 
 
 def _hidden_nulls(kinds: Sequence[LayerSource], occurring: set[Cause]) -> set[Cause]:
-    """A null level for every struct around a list, and for what lies below a struct with one."""
+    """A null level for what lies below a struct with one, and for structs in use around a list."""
     found: set[Cause] = set()
     for k, (is_list, *_) in enumerate(kinds):
         below = k > 0 and not kinds[k - 1][0] and (len(kinds) - k, 1) in occurring | found
+        layer = len(kinds) - 1 - k
         has_list = any(kind[0] for kind in kinds[k:])
-        if below or (has_list and not is_list):
-            found.add((len(kinds) - 1 - k, 1))
+        has_slots = any(cause[0] <= layer for cause in occurring)
+        if below or (has_list and not is_list and has_slots):
+            found.add((layer, 1))
     return found
 
 
@@ -167,8 +169,8 @@ def shred(
 ) -> tuple[Bytes, Levels | None, Levels | None, Int64s | None]:
     max_rep = sum(kind[0] for kind in kinds)
     items = [item for row in range(kinds[0][1]) for item in _walk(kinds, 0, row, max_rep, max_rep)]
-    occurring = {cause for _, cause, _ in items if cause != (-1, 0)}
-    causes = sorted(occurring | _hidden_nulls(kinds, occurring))
+    occurring = {cause for _, cause, _ in items}
+    causes = sorted((occurring | _hidden_nulls(kinds, occurring)) - {(-1, 0)})
     numbers = []
     for layer, (is_list, *_) in enumerate(reversed(kinds)):
         null, empty = (layer, 1) in causes, (layer, 2) in causes
