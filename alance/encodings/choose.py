@@ -48,6 +48,8 @@ FSST_BYTES_MAX = 1 << 30
 """Codes may take twice the bytes, which 32-bit offsets must still be able to express."""
 FSST_LENGTH_MIN = 5
 SAMPLE_VALUES = 4096
+SAMPLE_BYTES = 64 * 1024
+SAMPLE_PIECES = 16
 GENERAL_BYTES_MIN = 32 * 1024
 """Wide values are compressed one by one only where a page has this much."""
 GENERAL_LENGTH_MIN = 32 * 1024
@@ -122,12 +124,14 @@ def _fsst(
 
 
 def _sample(block: VariableWidthBlock) -> VariableWidthBlock:
-    """Values spread evenly over the block; the block itself when it is small."""
-    if block.num_values <= 2 * SAMPLE_VALUES:
+    """Values spread evenly over the block, some 64 KiB; the block itself when it is small."""
+    value_bytes = max(_raw_bytes(block) // block.num_values, 1)
+    num_values = min(max(SAMPLE_BYTES // value_bytes, SAMPLE_PIECES), SAMPLE_VALUES)
+    if block.num_values <= 2 * num_values:
         return block
-    step = block.num_values // 16
-    starts = np.arange(16, dtype=np.int64) * step
-    found = take(block, expand_ranges(starts, starts + SAMPLE_VALUES // 16))
+    step = block.num_values // SAMPLE_PIECES
+    starts = np.arange(SAMPLE_PIECES, dtype=np.int64) * step
+    found = take(block, expand_ranges(starts, starts + num_values // SAMPLE_PIECES))
     assert isinstance(found, VariableWidthBlock)
     return found
 
