@@ -1,18 +1,17 @@
-"""Our own concurrency primitives: a byte budget, owned streams and tasks, no exception groups."""
+"""Our own concurrency primitives: a byte budget, owned tasks, no exception groups."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from contextlib import contextmanager
 from contextvars import Context
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import anyio
 import anyio.lowlevel
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from alance.receipts import next_place, waited_for
 
@@ -21,7 +20,6 @@ __all__ = [
     "ByteBudget",
     "OwnedTasks",
     "first_error",
-    "open_stream",
     "run_all",
     "run_to_end",
 ]
@@ -240,29 +238,6 @@ def _first_leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:
         else:
             leaves.append(exc)
     return next((leaf for leaf in leaves if isinstance(leaf, Exception)), leaves[0])
-
-
-@asynccontextmanager
-async def open_stream(
-    produce: Callable[[MemoryObjectSendStream[T]], Coroutine[Any, Any, None]], *, depth: int
-) -> AsyncGenerator[MemoryObjectReceiveStream[T], None]:
-    """Run `produce` beside the block, which reads what it sends; leaving the block stops it.
-
-    Parameters
-    ----------
-    produce
-        Sends into the stream it is given and closes it when done.
-    depth
-        Sent items that may wait unread.
-    """
-    send, receive = anyio.create_memory_object_stream[T](max_buffer_size=depth)
-    with first_error():
-        async with anyio.create_task_group() as tg, send, receive:
-            tg.start_soon(produce, send)
-            try:
-                yield receive
-            finally:
-                tg.cancel_scope.cancel()
 
 
 async def _with_place(work: Awaitable[T]) -> tuple[T, int]:

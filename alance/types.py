@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import NewType
 
 from alance.errors import InvalidInputError, UnsupportedFeatureError
 
-__all__ = ["ByteRange", "FileVersion", "RowAddress", "row_address"]
-
-RowAddress = NewType("RowAddress", int)
-"""`fragment_id << 32 | row_offset`, an unsigned 64-bit number."""
-
-
-def row_address(fragment_id: int, row_offset: int) -> RowAddress:
-    """Pack the place of a row into its address."""
-    return RowAddress(fragment_id << 32 | row_offset)
+__all__ = ["ByteRange", "FileVersion"]
 
 
 @dataclass(frozen=True, slots=True)

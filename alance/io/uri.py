@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from alance.errors import InvalidInputError, UnsupportedFeatureError
 
-__all__ = ["StorageOptions", "StoreConfig", "join_path", "parse_uri"]
+__all__ = ["StorageOptions", "StoreConfig", "parse_uri"]
 
 StorageOptions: TypeAlias = Mapping[str, Any] | object | None
 """Options by name; or, in their place, an obstore store or a credential provider (a callable)."""
@@ -112,11 +112,6 @@ def parse_uri(
     if scheme in _CLOUDS and not bucket:
         raise InvalidInputError(f"{text} names no bucket")
     return _config(scheme, bucket, storage_options), path
-
-
-def join_path(*parts: str) -> str:
-    """Path of parts below one another; empty ones (a bucket's root) add nothing."""
-    return "/".join(part for part in parts if part)
 
 
 def _config(scheme: str, bucket: str, given: StorageOptions) -> StoreConfig:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from alance.errors import InvalidInputError, UnsupportedFeatureError
-from alance.io.uri import StoreConfig, join_path, parse_uri
+from alance.io.uri import StoreConfig, parse_uri
 
 
 @pytest.mark.parametrize(
@@ -135,8 +135,3 @@ def test_configs_share_a_store_when_all_is_equal() -> None:
     assert key("s3://b/x", object) != key("s3://b/x")
     assert key("memory://x") == key("memory://y/z")
     assert StoreConfig("file", "").key == key("/tmp/x")
-
-
-def test_join_path() -> None:
-    assert join_path("a/b", "c") == "a/b/c"
-    assert join_path("", "_versions", "1.manifest") == "_versions/1.manifest"

@@ -20,6 +20,8 @@ def test_paths_of_a_dataset() -> None:
     assert versions_prefix("") == "_versions"
     assert transaction_path("a", "0-x.txn") == "a/_transactions/0-x.txn"
     assert join("", "data", "x") == "data/x"
+    assert join("a/b", "c") == "a/b/c"
+    assert join("", "_versions", "1.manifest") == "_versions/1.manifest"
 
 
 @given(st.integers(1, VERSION_MAX), st.sampled_from(Naming))
