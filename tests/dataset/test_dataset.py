@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import alance
+from alance.io import obstore
 from alance.session import current_session
 from tests.dataset.helpers import column_a, numbers
 
@@ -128,6 +129,7 @@ class TestSession:
             found.extend(map(weakref.ref, (asyncio.get_running_loop(), current_session())))
 
         asyncio.run(main())
+        obstore._outstanding.wait()  # its threads let go of the loop a little later than we do
         gc.collect()
         assert [ref() for ref in found] == [None, None]
 
