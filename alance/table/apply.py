@@ -9,7 +9,8 @@ from alance.errors import InvalidInputError
 from alance.table.features import Feature, compute_flags
 from alance.table.manifest import Fragment, Manifest, WriterVersion
 from alance.table.naming import VERSION_MAX
-from alance.table.transaction import Append, Overwrite, Transaction
+from alance.table.operations import Append, Overwrite
+from alance.table.transaction import Transaction
 from alance.table.wire import FRAGMENT_ID_MAX, build_row_id_range, build_row_versions
 from alance.table.wire_transaction import build_transaction
 from alance.types import FileVersion

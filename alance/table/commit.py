@@ -34,7 +34,8 @@ from alance.table.conflicts import Verdict, verdict
 from alance.table.features import check_writable
 from alance.table.manifest import Manifest, Naming
 from alance.table.naming import manifest_path, transaction_path
-from alance.table.transaction import Other, Transaction
+from alance.table.operations import Other
+from alance.table.transaction import Transaction
 from alance.table.versions import latest_version, read_all, read_transaction, read_version
 from alance.table.wire import build_manifest
 from alance.table.wire_transaction import build_transaction

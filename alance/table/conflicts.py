@@ -16,7 +16,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from alance.table.transaction import (
+from alance.table.operations import (
     Append,
     MapUpdate,
     Merge,

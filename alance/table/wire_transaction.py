@@ -7,11 +7,12 @@ from types import MappingProxyType
 
 from google.protobuf.message import Message
 
+from alance.errors import InvalidInputError
 from alance.file.metadata import build_field
 from alance.proto import table_pb2 as tables
 from alance.proto import transaction_pb2 as transactions
 from alance.table.manifest import Fragment
-from alance.table.transaction import (
+from alance.table.operations import (
     Append,
     MapUpdate,
     Merge,
@@ -19,9 +20,9 @@ from alance.table.transaction import (
     Other,
     Overwrite,
     Project,
-    Transaction,
     UpdateConfig,
 )
+from alance.table.transaction import Transaction
 from alance.table.wire import (
     decode,
     fragment_from_message,
@@ -158,7 +159,7 @@ def _map_update(message: transactions.UpdateMap) -> MapUpdate:
     return MapUpdate(entries, message.replace)
 
 
-def _build_operation(operation: Append | Overwrite | Merge | Project | UpdateConfig) -> Message:
+def _build_operation(operation: Operation) -> Message:
     match operation:
         case Append():
             return transactions.Append(fragments=map(fragment_to_message, operation.fragments))
@@ -191,6 +192,8 @@ def _build_operation(operation: Append | Overwrite | Merge | Project | UpdateCon
                     for field_id, update in operation.field_metadata.items()
                 },
             )
+        case _:
+            raise InvalidInputError(f"this library does not record {operation.name} operations")
 
 
 def _build_optional(update: MapUpdate | None) -> transactions.UpdateMap | None:

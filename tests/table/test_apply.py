@@ -9,7 +9,8 @@ from alance.table.apply import TRANSACTION_BYTES_MAX, WRITER, apply
 from alance.table.features import Feature
 from alance.table.manifest import DataFile, Manifest, Naming
 from alance.table.naming import VERSION_MAX
-from alance.table.transaction import Other, Transaction, build_append, build_overwrite
+from alance.table.operations import Other
+from alance.table.transaction import Transaction, build_append, build_overwrite
 from alance.table.wire import FRAGMENT_ID_MAX, build_row_id_range, build_row_versions
 from alance.table.wire_transaction import build_transaction
 from alance.types import FileVersion

@@ -26,7 +26,8 @@ from alance.table.commit import CommitPolicy, probe_conditional_put
 from alance.table.features import Feature
 from alance.table.manifest import Manifest, Naming
 from alance.table.naming import manifest_path
-from alance.table.transaction import Other, Transaction, build_append, build_overwrite
+from alance.table.operations import Other
+from alance.table.transaction import Transaction, build_append, build_overwrite
 from alance.table.versions import read_manifest, read_transaction
 from alance.table.wire import build_manifest
 from alance.table.wire_transaction import build_transaction

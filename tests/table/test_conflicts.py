@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from alance.table.conflicts import Verdict, verdict
-from alance.table.transaction import (
+from alance.table.operations import (
     Append,
     MapUpdate,
     Merge,

@@ -17,7 +17,8 @@ from alance.io.simulated import Moment, Request, SimulatedStore
 from alance.table.manifest import Manifest, Naming
 from alance.table.naming import manifest_path
 from alance.table.objects import TAIL_BYTES
-from alance.table.transaction import Append, Transaction
+from alance.table.operations import Append
+from alance.table.transaction import Transaction
 from alance.table.versions import (
     latest_version,
     list_stored_versions,

@@ -11,7 +11,7 @@ import pytest
 from alance.errors import CorruptFileError, FormatError
 from alance.proto import transaction_pb2 as transactions
 from alance.table.manifest import Fragment
-from alance.table.transaction import (
+from alance.table.operations import (
     Append,
     MapUpdate,
     Merge,
@@ -19,9 +19,9 @@ from alance.table.transaction import (
     Other,
     Overwrite,
     Project,
-    Transaction,
     UpdateConfig,
 )
+from alance.table.transaction import Transaction
 from alance.table.wire_transaction import build_transaction, parse_transaction
 from tests.table.samples import fragment, objects_below, schema
 
