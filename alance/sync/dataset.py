@@ -1,0 +1,207 @@
+"""The dataset without `await`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from alance.dataset.dataset import Dataset as AsyncDataset
+from alance.dataset.projection import Columns
+from alance.dataset.source import Data
+from alance.dataset.upload import WriteProgress
+from alance.session import Session
+from alance.sync.run import run
+from alance.sync.scan import Scan
+from alance.table.manifest import Fragment
+
+__all__ = ["Dataset"]
+
+
+class Dataset:
+    """`alance.Dataset` without `await`: the same attributes, methods and arguments."""
+
+    def __init__(self, dataset: AsyncDataset) -> None:
+        self._dataset = dataset
+
+    def __repr__(self) -> str:
+        return repr(self._dataset).replace("alance.Dataset", "alance.sync.Dataset", 1)
+
+    @property
+    def uri(self) -> str:
+        """Where the dataset is, as it was opened."""
+        return self._dataset.uri
+
+    @property
+    def version(self) -> int:
+        """Number of this version, from 1."""
+        return self._dataset.version
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Arrow schema of the rows."""
+        return self._dataset.schema
+
+    @property
+    def data_storage_version(self) -> str:
+        """File version that new data files get."""
+        return self._dataset.data_storage_version
+
+    @property
+    def config(self) -> dict[str, str]:
+        """Settings of the table; a copy."""
+        return self._dataset.config
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """Metadata that users keep with the table; a copy."""
+        return self._dataset.metadata
+
+    @property
+    def session(self) -> Session:
+        """Limits and caches that this dataset uses."""
+        return self._dataset.session
+
+    @property
+    def fragments(self) -> Sequence[Fragment]:
+        """Fragments in dataset order."""
+        return self._dataset.fragments
+
+    def count_rows(self, filter: str | None = None) -> int:
+        """Count live rows, or those that pass a filter."""
+        return run(lambda: self._dataset.count_rows(filter))
+
+    def scan(
+        self,
+        columns: Columns = None,
+        *,
+        filter: str | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_size: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        fragments: Iterable[Fragment | int] | None = None,
+        ordered: bool = True,
+    ) -> Scan:
+        """Plan a read of rows; see `alance.Dataset.scan`."""
+        return Scan(
+            self._dataset.scan(
+                columns,
+                filter=filter,
+                limit=limit,
+                offset=offset,
+                batch_size=batch_size,
+                with_row_id=with_row_id,
+                with_row_address=with_row_address,
+                fragments=fragments,
+                ordered=ordered,
+            )
+        )
+
+    def to_table(
+        self,
+        columns: Columns = None,
+        *,
+        filter: str | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+    ) -> pa.Table:
+        """Read rows into a table; see `alance.Dataset.to_table`."""
+        return self.scan(
+            columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+        ).to_table()
+
+    def take(self, indices: Iterable[int], columns: Columns = None) -> pa.Table:
+        """Read rows by position; see `alance.Dataset.take`."""
+        return run(lambda: self._dataset.take(indices, columns))
+
+    def head(self, n: int) -> pa.Table:
+        """Read the first n rows, or all where there are fewer."""
+        return run(lambda: self._dataset.head(n))
+
+    def to_reader(
+        self,
+        columns: Columns = None,
+        *,
+        filter: str | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_size: int | None = None,
+    ) -> pa.RecordBatchReader:
+        """Return a `pa.RecordBatchReader` of a scan."""
+        return self._dataset.to_reader(
+            columns, filter=filter, limit=limit, offset=offset, batch_size=batch_size
+        )
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """All rows over the Arrow C stream interface."""
+        return self._dataset.__arrow_c_stream__(requested_schema)
+
+    def append(
+        self,
+        data: Data,
+        *,
+        schema: pa.Schema | None = None,
+        max_rows_per_file: int = 1_048_576,
+        max_bytes_per_file: int | None = None,
+        transaction_properties: Mapping[str, str] | None = None,
+        progress: Callable[[WriteProgress], object] | None = None,
+    ) -> Dataset:
+        """Add rows behind the existing ones; see `alance.Dataset.append`."""
+        return Dataset(
+            run(
+                lambda: self._dataset.append(
+                    data,
+                    schema=schema,
+                    max_rows_per_file=max_rows_per_file,
+                    max_bytes_per_file=max_bytes_per_file,
+                    transaction_properties=transaction_properties,
+                    progress=progress,
+                )
+            )
+        )
+
+    def overwrite(
+        self,
+        data: Data,
+        *,
+        schema: pa.Schema | None = None,
+        max_rows_per_file: int = 1_048_576,
+        max_bytes_per_file: int | None = None,
+        transaction_properties: Mapping[str, str] | None = None,
+        progress: Callable[[WriteProgress], object] | None = None,
+    ) -> Dataset:
+        """Make a version that has only these rows; see `alance.Dataset.overwrite`."""
+        return Dataset(
+            run(
+                lambda: self._dataset.overwrite(
+                    data,
+                    schema=schema,
+                    max_rows_per_file=max_rows_per_file,
+                    max_bytes_per_file=max_bytes_per_file,
+                    transaction_properties=transaction_properties,
+                    progress=progress,
+                )
+            )
+        )
+
+    def versions(self) -> list[dict[str, Any]]:
+        """List all versions, oldest first."""
+        return run(self._dataset.versions)
+
+    def checkout(self, version: int | str) -> Dataset:
+        """Open another version of this dataset."""
+        return Dataset(run(lambda: self._dataset.checkout(version)))
+
+    def latest(self) -> Dataset:
+        """Open the newest version."""
+        return Dataset(run(self._dataset.latest))
