@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import secrets
 import struct
 
 import numpy as np
@@ -11,11 +13,20 @@ import pyroaring
 
 from alance.errors import CorruptFileError, InvalidInputError
 from alance.io.store import ObjectStore
-from alance.table.manifest import DeletionKind, Fragment
+from alance.table.manifest import DeletionFile, DeletionKind, Fragment
 from alance.table.naming import join
 from alance.table.objects import read_object
 
-__all__ = ["deletion_path", "parse_deletion_vector", "read_deletion_vector"]
+__all__ = [
+    "deletion_path",
+    "encode_deletion_vector",
+    "parse_deletion_vector",
+    "read_deletion_vector",
+    "write_deletion_file",
+]
+
+BITMAP_ROWS_MIN = 5000
+"""Deleted rows of a fragment from which a bitmap is written, as the reference does."""
 
 BYTES_PER_ROW_MAX = 16
 BYTES_SPARE = 1 << 20
@@ -39,6 +50,65 @@ def deletion_path(root: str, fragment: Fragment) -> str:
     if fragment.deletion_file is None:
         raise InvalidInputError(f"fragment {fragment.id} has no deletion file")
     return join(root, "_deletions", fragment.deletion_file.name(fragment.id))
+
+
+async def write_deletion_file(
+    store: ObjectStore,
+    root: str,
+    fragment_id: int,
+    offsets: pyroaring.BitMap,
+    *,
+    read_version: int,
+    kind: DeletionKind | None = None,
+) -> DeletionFile:
+    """Store which rows of a fragment are deleted, under a name that was never used.
+
+    Parameters
+    ----------
+    store, root
+        Where the dataset is.
+    fragment_id
+        Part of the name.
+    offsets
+        All deleted rows of the fragment, also those that an earlier file names; not empty.
+    read_version
+        The version that the change is made on; part of the name.
+    kind
+        None chooses by the number of rows.
+
+    Returns
+    -------
+    DeletionFile
+        For the fragment's new state.
+
+    Raises
+    ------
+    StoreError
+        It could not be written; whether something lies there is not known.
+
+    Notes
+    -----
+    Requests: one.
+    """
+    assert offsets, "a fragment without deleted rows has no deletion file"
+    if kind is None:
+        kind = DeletionKind.ARROW if len(offsets) < BITMAP_ROWS_MIN else DeletionKind.BITMAP
+    file = DeletionFile(kind, read_version, secrets.randbits(64), len(offsets))
+    path = join(root, "_deletions", file.name(fragment_id))
+    await store.put(path, encode_deletion_vector(offsets, kind))
+    return file
+
+
+def encode_deletion_vector(offsets: pyroaring.BitMap, kind: DeletionKind) -> memoryview:
+    """Bytes of a deletion file; row offsets ascend in both forms."""
+    if kind is DeletionKind.BITMAP:
+        return memoryview(offsets.serialize())
+    column = pa.array(np.asarray(offsets.to_array(), dtype=np.uint32))
+    sink = io.BytesIO()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(sink, _SCHEMA, options=options) as writer:
+        writer.write_batch(pa.record_batch([column], schema=_SCHEMA))
+    return sink.getbuffer()
 
 
 async def read_deletion_vector(
