@@ -23,6 +23,7 @@ from alance.io.uri import StorageOptions
 from alance.receipts import one_call
 from alance.session import Session
 from alance.table.features import Feature
+from alance.table.handler import ConditionalPut
 from alance.table.manifest import Fragment, Manifest
 from alance.table.versions import list_versions, read_manifest, refresh
 
@@ -50,7 +51,7 @@ class Handle:
     ) -> Handle:
         """Resolve a URI; sends nothing."""
         client, root = session.clients.open(uri, storage_options)
-        places = Places(session, client, root, {})
+        places = Places(session, client, root, ConditionalPut(), {})
         return cls(os.fspath(uri), storage_options, session, places)
 
     async def read(self, version: int | str | None) -> Manifest:
@@ -69,7 +70,7 @@ class Handle:
             )
         if version is not None:
             check_count("version", version, least=1)
-        return await read_manifest(self.places.client, self.places.root, version)
+        return await read_manifest(self.places.table, version)
 
     def at(self, manifest: Manifest) -> Dataset:
         """Return the dataset at a version, its base paths resolved."""
@@ -78,7 +79,7 @@ class Handle:
             client, root = self.session.clients.open(base.path, self.storage_options)
             bases[base.id] = (client, root, base.is_dataset_root)
         own = self.places
-        places = Places(own.session, own.client, own.root, bases)
+        places = Places(own.session, own.client, own.root, own.handler, bases)
         return Dataset(Handle(self.uri, self.storage_options, self.session, places), manifest)
 
 
@@ -386,9 +387,7 @@ class Dataset:
         progress: Callable[[WriteProgress], object] | None,
     ) -> Dataset:
         manifest = await write(
-            self.session,
-            self._places.client,
-            self._places.root,
+            self._places,
             data,
             mode=mode,
             schema=schema,
@@ -407,7 +406,7 @@ class Dataset:
         -----
         Requests: a listing, then one per version.
         """
-        found = await list_versions(self._places.client, self._places.root)
+        found = await list_versions(self._places.table)
         return [
             {"version": one.version, "timestamp": one.timestamp, "metadata": dict(one.metadata)}
             for one in found
@@ -427,7 +426,7 @@ class Dataset:
     @one_call
     async def latest(self) -> Dataset:
         """Open the newest version; one round of requests where it is this one or the next."""
-        manifest = await refresh(self._places.client, self._places.root, self._manifest)
+        manifest = await refresh(self._places.table, self._manifest)
         return self if manifest is self._manifest else self._handle.at(manifest)
 
     def _project(

@@ -139,9 +139,7 @@ async def write_dataset(
     limits = WriteLimits(max_rows_per_file, max_bytes_per_file)
     handle = Handle.of(uri, storage_options, session or current_session())
     manifest = await write(
-        handle.session,
-        handle.places.client,
-        handle.places.root,
+        handle.places,
         data,
         mode=mode,
         schema=schema,
@@ -187,9 +185,7 @@ async def write_fragments(
     handle = Handle.of(uri, storage_options, session or current_session())
     source = open_source(data, schema, handle.session)
     target = await find_target(
-        handle.session,
-        handle.places.client,
-        handle.places.root,
+        handle.places,
         mode=mode,
         schema=source.schema,
         data_storage_version=data_storage_version,
@@ -229,9 +225,7 @@ async def commit_fragments(
     """
     handle = Handle.of(uri, storage_options, session or current_session())
     target = await find_target(
-        handle.session,
-        handle.places.client,
-        handle.places.root,
+        handle.places,
         mode=mode,
         schema=schema,
         data_storage_version=data_storage_version,

@@ -20,6 +20,7 @@ from alance.file.writer import ROWS_MAX
 from alance.io.uri import StorageOptions
 from alance.receipts import one_call
 from alance.session import Session, current_session
+from alance.table.handler import ConditionalPut
 from alance.table.manifest import DataFile, Fragment
 
 __all__ = ["FileReader", "open_file"]
@@ -279,7 +280,7 @@ async def open_file(
     stored = await StoredFile.open(client, key, None, session.registry)
     await stored.preload()
     descriptor = await stored.descriptor()
-    places = Places(session, client, "", {}, stored)
+    places = Places(session, client, "", ConditionalPut(), {}, stored)
     reader = FileReader(os.fspath(path), places, descriptor)
     await reader._count()
     return reader

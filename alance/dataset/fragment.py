@@ -25,6 +25,7 @@ from alance.file.reader import FileReader
 from alance.io.client import StoreClient
 from alance.session import DeletedOffsets, Session
 from alance.table.deletion import read_deletion_vector
+from alance.table.location import CommitHandler, TableLocation
 from alance.table.manifest import DataFile, Fragment
 from alance.table.naming import join
 
@@ -46,11 +47,18 @@ class Places:
     session: Session
     client: StoreClient
     root: str
+    handler: CommitHandler
+    """Of the dataset's own versions."""
     bases: dict[int, tuple[StoreClient, str, bool]]
     """Base id -> client, path, whether it is a dataset root."""
     opened: FileReader | None = None
     """The one file there is, where it is read alone: such files may be replaced under their name,
     so that the session does not keep them."""
+
+    @property
+    def table(self) -> TableLocation:
+        """Where the dataset's versions are."""
+        return TableLocation(self.client, self.root, self.handler)
 
     def on(self, session: Session) -> Places:
         """Return the same places, reached through another session."""
@@ -58,7 +66,8 @@ class Places:
             number: (session.clients.wrap(client.store), path, is_root)
             for number, (client, path, is_root) in self.bases.items()
         }
-        return Places(session, session.clients.wrap(self.client.store), self.root, bases)
+        client = session.clients.wrap(self.client.store)
+        return Places(session, client, self.root, self.handler, bases)
 
     def data_file(self, file: DataFile) -> tuple[StoreClient, str]:
         """Client and path of a data file."""

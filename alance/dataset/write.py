@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from alance.dataset.fragment import Places
 from alance.dataset.source import BatchSource, Data, open_source
 from alance.dataset.upload import Uploads, WriteLimits, WriteProgress, discard
 from alance.errors import (
@@ -24,10 +25,9 @@ from alance.errors import (
 )
 from alance.file.blob_schema import as_blobs
 from alance.file.schema import Schema, match_append
-from alance.io.client import StoreClient
-from alance.session import Session
 from alance.table.commit import CommitPolicy, commit
 from alance.table.features import check_writable
+from alance.table.location import TableLocation
 from alance.table.manifest import Fragment, Manifest
 from alance.table.transaction import build_append, build_overwrite
 from alance.table.versions import read_manifest
@@ -53,9 +53,7 @@ DEFAULT_VERSION = "stable"
 class Target:
     """Where a write goes and what it starts from; checked before anything is written."""
 
-    session: Session
-    client: StoreClient
-    root: str
+    places: Places
     mode: Mode
     """Never "append" without a `base`: appending to nothing creates."""
     base: Manifest | None
@@ -67,9 +65,7 @@ class Target:
 
 
 async def find_target(
-    session: Session,
-    client: StoreClient,
-    root: str,
+    places: Places,
     *,
     mode: str,
     schema: pa.Schema,
@@ -101,16 +97,16 @@ async def find_target(
     is_recent = base is None
     asked = None if data_storage_version is None else FileVersion.parse(data_storage_version)
     if base is None:
-        base = await _find(client, root)
+        base = await _find(places.table)
     if base is not None:
         if mode == "create":
-            where = f"{client.url}/{root}"
+            where = places.table.url
             raise DatasetAlreadyExistsError(
                 f"a dataset exists at {where} (version {base.version}); "
                 'use mode="append" or mode="overwrite"',
                 path=where,
             )
-        check_writable(base, root)
+        check_writable(base, places.root)
     if mode == "append" and base is not None:
         stored, version = match_append(base.schema, schema), base.file_version
         if asked is not None and asked is not version:
@@ -123,7 +119,7 @@ async def find_target(
         stored = Schema.from_arrow(as_blobs(schema) if version is FileVersion.V2_2 else schema)
     check_file_schema(stored, version)
     kept: Mode = "create" if base is None else "append" if mode == "append" else "overwrite"
-    return Target(session, client, root, kept, base, stored, version, is_recent)
+    return Target(places, kept, base, stored, version, is_recent)
 
 
 def check_file_schema(schema: Schema, version: FileVersion) -> None:
@@ -143,9 +139,9 @@ def check_file_schema(schema: Schema, version: FileVersion) -> None:
     schema.check_options()
 
 
-async def _find(client: StoreClient, root: str) -> Manifest | None:
+async def _find(table: TableLocation) -> Manifest | None:
     try:
-        return await read_manifest(client, root)
+        return await read_manifest(table)
     except DatasetNotFoundError:
         return None
 
@@ -161,9 +157,9 @@ async def upload_fragments(
     A failure or cancellation removes the files that were already complete, and aborts the rest.
     """
     uploads = Uploads(
-        target.session,
-        target.client,
-        target.root,
+        target.places.session,
+        target.places.client,
+        target.places.root,
         target.schema,
         target.file_version,
         limits=limits,
@@ -212,10 +208,9 @@ async def commit_version(
             stable_row_ids=stable_row_ids,
             properties=properties,
         )
-    policy = CommitPolicy(attempts_max=target.session.limits.commit_attempts_max)
+    policy = CommitPolicy(attempts_max=target.places.session.limits.commit_attempts_max)
     return await commit(
-        target.client,
-        target.root,
+        target.places.table,
         transaction,
         base=target.base,
         rng=random.Random(transaction.uuid),
@@ -227,9 +222,7 @@ async def commit_version(
 
 
 async def write(
-    session: Session,
-    client: StoreClient,
-    root: str,
+    places: Places,
     data: Data,
     *,
     mode: str,
@@ -244,19 +237,17 @@ async def write(
     """Write data as one new version; see `alance.write_dataset`."""
     limits = limits or WriteLimits()
     _check_properties(properties)
-    source = open_source(data, schema, session)
+    source = open_source(data, schema, places.session)
     find = partial(
         find_target,
-        session,
-        client,
-        root,
+        places,
         mode=mode,
         schema=source.schema,
         data_storage_version=data_storage_version,
     )
     target = await find(base=base)
     fragments = await upload_fragments(target, source, limits, progress)
-    undo = partial(discard, client, root, fragments)
+    undo = partial(discard, places.client, places.root, fragments)
     send = partial(
         commit_version,
         fragments=fragments,
@@ -291,7 +282,7 @@ async def _overtaken(
         raise
     if _column_ids(found) != _column_ids(target):
         raise RetryableCommitError(
-            f"another writer created the dataset at {target.client.url}/{target.root} meanwhile, "
+            f"another writer created the dataset at {target.places.table.url} meanwhile, "
             "with other field ids or another file version; run the write again",
             read_version=0,
             version=1,

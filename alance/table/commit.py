@@ -32,8 +32,9 @@ from alance.io.store import ObjectStore
 from alance.table.apply import apply
 from alance.table.conflicts import Verdict, verdict
 from alance.table.features import check_writable
+from alance.table.location import TableLocation
 from alance.table.manifest import Manifest, Naming
-from alance.table.naming import manifest_path, transaction_path
+from alance.table.naming import transaction_path
 from alance.table.operations import Other
 from alance.table.transaction import Transaction
 from alance.table.versions import latest_version, read_all, read_transaction, read_version
@@ -73,8 +74,7 @@ class CommitPolicy:
 
 
 async def commit(
-    store: ObjectStore,
-    root: str,
+    table: TableLocation,
     transaction: Transaction,
     *,
     base: Manifest | None,
@@ -90,10 +90,8 @@ async def commit(
 
     Parameters
     ----------
-    store
+    table
         Where the dataset is.
-    root
-        Its key prefix.
     transaction
         An append or an overwrite. Committing the same one again (the same uuid, the same base)
         finds the version it has become, if it has.
@@ -143,14 +141,12 @@ async def commit(
     together. Creating lists first. Cancellation: an attempt, once sent, is seen through, then the
     cancellation is raised; the transaction may have landed unless `undo` was called.
     """
-    attempts = _Attempts(
-        store, root, transaction, policy or CommitPolicy(), rng, undo, sleep, now_ns
-    )
-    if probe and not await probe_conditional_put(store, root):
+    attempts = _Attempts(table, transaction, policy or CommitPolicy(), rng, undo, sleep, now_ns)
+    if probe and not await probe_conditional_put(table.store, table.root):
         raise StoreError(
-            f"{store.url} ignores the condition of conditional puts, so commits there could "
+            f"{table.store.url} ignores the condition of conditional puts, so commits there could "
             "overwrite each other; use an external manifest store for this dataset",
-            path=root,
+            path=table.root,
         )
     return await attempts.run(base, look=look)
 
@@ -210,8 +206,7 @@ _Outcome: TypeAlias = _Landed | _Lost | _Open
 class _Attempts:
     """One commit: everything that its attempts share."""
 
-    store: ObjectStore
-    root: str
+    table: TableLocation
     transaction: Transaction
     policy: CommitPolicy
     rng: random.Random
@@ -235,11 +230,11 @@ class _Attempts:
         except CommitStateUnknownError:
             raise
         except AlanceError:
-            await _discard(self.store, transaction_path(self.root, self.transaction.file_name))
+            await _discard(self.table.store, self._transaction_path)
             raise
         except asyncio.CancelledError:
             if not self.may_stand:
-                await _discard(self.store, transaction_path(self.root, self.transaction.file_name))
+                await _discard(self.table.store, self._transaction_path)
                 if self.undo is not None:
                     await run_to_end(self.undo())
             raise
@@ -277,9 +272,8 @@ class _Attempts:
         if base is not None:
             check_writable(base, self._where)
         manifest = apply(base, self.transaction, timestamp_ns=self.now_ns())
-        path = manifest_path(self.root, manifest.version, manifest.naming)
         pieces = build_manifest(manifest)
-        put = partial(self._put, manifest, path, pieces, base, resent=isinstance(before, _Open))
+        put = partial(self._put, manifest, pieces, base, resent=isinstance(before, _Open))
         if not (first and manifest.transaction_file):
             return await run_to_end(put())
         if manifest.transaction is None:
@@ -294,7 +288,6 @@ class _Attempts:
     async def _put(
         self,
         manifest: Manifest,
-        path: str,
         pieces: list[bytes],
         base: Manifest | None,
         *,
@@ -304,7 +297,9 @@ class _Attempts:
         self.may_stand = True
         with anyio.move_on_after(self.policy.put_deadline_s):
             try:
-                await self.store.put_if_absent(path, pieces)
+                await self.table.handler.put(
+                    self.table.store, self.table.root, manifest.version, manifest.naming, pieces
+                )
             except (AlreadyExistsError, StoreError) as exc:
                 outcome = await self._read_back(manifest, base, exc)
                 refused = isinstance(exc, PermissionDeniedError)
@@ -322,7 +317,7 @@ class _Attempts:
         The store retries, so even "exists" and "denied" may follow a put that went through.
         """
         try:
-            stored = await read_version(self.store, self.root, manifest.version, manifest.naming)
+            stored = await read_version(self.table, manifest.version, manifest.naming)
         except UnsupportedFeatureError:
             raise  # another's: ours can be read
         except AlanceError as exc:
@@ -333,8 +328,7 @@ class _Attempts:
         return _Landed(stored) if self.may_stand else _Lost(stored)
 
     async def _put_transaction_file(self) -> None:
-        path = transaction_path(self.root, self.transaction.file_name)
-        await self.store.put(path, build_transaction(self.transaction))
+        await self.table.store.put(self._transaction_path, build_transaction(self.transaction))
 
     async def _put_transaction_copy(self) -> None:
         """The manifest carries the transaction, so a lost file must not fail a landed commit."""
@@ -343,9 +337,9 @@ class _Attempts:
 
     async def _catch_up(self, base: Manifest) -> Manifest | _Landed:
         """Newest version, once all between have been judged; or our own among them."""
-        newest = (await latest_version(self.store, self.root)).version
+        newest = (await latest_version(self.table)).version
         reads = [
-            partial(read_version, self.store, self.root, version, base.naming)
+            partial(read_version, self.table, version, base.naming)
             for version in range(base.version + 1, newest + 1)
         ]
         async with aclosing(read_all(reads)) as manifests:
@@ -364,7 +358,7 @@ class _Attempts:
 
     async def _judge(self, winner: Manifest) -> None:
         """Raise unless our change may follow another's."""
-        theirs = await read_transaction(self.store, self.root, winner)
+        theirs = await read_transaction(self.table, winner)
         operation = Other("Unknown") if theirs is None else theirs.operation
         judged = verdict(self.transaction.operation, operation)
         if judged is Verdict.COMPATIBLE:
@@ -391,10 +385,10 @@ class _Attempts:
         A cleaned-up dataset has no version 1, so the put alone would not tell.
         """
         try:
-            await latest_version(self.store, self.root)
+            await latest_version(self.table)
         except DatasetNotFoundError:
             return None
-        first = await read_version(self.store, self.root, 1, Naming.V2)
+        first = await read_version(self.table, 1, Naming.V2)
         if first is not None and self._is_ours(first):
             return _Landed(first)
         raise self._exists()
@@ -407,7 +401,7 @@ class _Attempts:
     def _exists(self) -> DatasetAlreadyExistsError:
         return DatasetAlreadyExistsError(
             f'a dataset exists at {self._where}; write with mode="append" or mode="overwrite"',
-            path=self.root,
+            path=self.table.root,
         )
 
     def _unknown(self, base: Manifest | None) -> CommitStateUnknownError:
@@ -426,7 +420,11 @@ class _Attempts:
 
     @property
     def _where(self) -> str:
-        return f"{self.store.url}/{self.root}"
+        return self.table.url
+
+    @property
+    def _transaction_path(self) -> str:
+        return transaction_path(self.table.root, self.transaction.file_name)
 
 
 async def _discard(store: ObjectStore, path: str) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from alance.errors import CorruptFileError
 from alance.io.store import ObjectStore
 
-__all__ = ["TAIL_BYTES", "check_size", "read_object"]
+__all__ = ["MANIFEST_BYTES_MAX", "TAIL_BYTES", "check_size", "read_object"]
+
+MANIFEST_BYTES_MAX = 1 << 30
+"""Manifests and transaction files above are refused: protobuf itself ends at twice that."""
 
 TAIL_BYTES = 64 << 10
 """First read of an object of unknown size: most are smaller and come whole."""

@@ -16,23 +16,16 @@ from alance.errors import (
     ObjectNotFoundError,
     VersionNotFoundError,
 )
-from alance.io.store import ObjectInfo, ObjectStore
+from alance.table.location import StoredVersion, TableLocation
 from alance.table.manifest import Manifest, Naming
-from alance.table.naming import (
-    VERSION_MAX,
-    manifest_path,
-    parse_manifest_name,
-    transaction_path,
-    versions_prefix,
-)
-from alance.table.objects import check_size, read_object
+from alance.table.naming import VERSION_MAX, manifest_path, transaction_path, versions_prefix
+from alance.table.objects import MANIFEST_BYTES_MAX, check_size, read_object
 from alance.table.transaction import Transaction
 from alance.table.wire import parse_manifest
 from alance.table.wire_transaction import parse_transaction
 
 __all__ = [
     "READS_MAX",
-    "StoredVersion",
     "VersionInfo",
     "latest_version",
     "list_stored_versions",
@@ -44,37 +37,11 @@ __all__ = [
     "refresh",
 ]
 
-OBJECT_BYTES_MAX = 1 << 30
-"""Refused above: protobuf itself ends at twice that."""
-
-LIST_KEYS = 10
-"""The newest V2 name comes first, behind at most a few staged or temporary files."""
-
 READS_MAX = 16
 """Manifests read, and held, at once when there are many to go through."""
 
 A = TypeVar("A")
 B = TypeVar("B")
-
-
-@dataclass(frozen=True, slots=True)
-class StoredVersion:
-    """A manifest as a listing shows it.
-
-    Parameters
-    ----------
-    version, naming
-        What its name says.
-    path
-        Its key.
-    num_bytes
-        Size of the object.
-    """
-
-    version: int
-    naming: Naming
-    path: str
-    num_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,29 +63,23 @@ class VersionInfo:
     metadata: dict[str, str]
 
 
-async def latest_version(store: ObjectStore, root: str) -> StoredVersion:
+async def latest_version(table: TableLocation) -> StoredVersion:
     """Find the newest version: one short listing where V2 names come sorted, else a full one.
 
     Raises
     ------
     DatasetNotFoundError
-        There is no manifest below `root`.
+        There is no manifest.
     CorruptFileError
         Manifests of both naming schemes lie there.
     """
-    if store.lists_in_order:
-        prefix = versions_prefix(root)
-        infos = await store.list(prefix, limit=LIST_KEYS)
-        found = _stored(infos, prefix)
-        whole = len(infos) < LIST_KEYS
-        if found and (whole or found[0].naming is Naming.V2):
-            return found[-1]
-        if whole:
-            raise _no_dataset(store, root)
-    return (await list_stored_versions(store, root))[-1]
+    found = await table.handler.newest(table.store, table.root)
+    if found is None:
+        raise _no_dataset(table)
+    return found
 
 
-async def list_stored_versions(store: ObjectStore, root: str) -> Sequence[StoredVersion]:
+async def list_stored_versions(table: TableLocation) -> Sequence[StoredVersion]:
     """All versions, oldest first, from names alone; one full listing.
 
     Raises
@@ -128,14 +89,13 @@ async def list_stored_versions(store: ObjectStore, root: str) -> Sequence[Stored
     CorruptFileError
         Manifests of both naming schemes lie there.
     """
-    prefix = versions_prefix(root)
-    found = _stored(await store.list(prefix), prefix)
+    found = await table.handler.versions(table.store, table.root)
     if not found:
-        raise _no_dataset(store, root)
+        raise _no_dataset(table)
     return found
 
 
-async def list_versions(store: ObjectStore, root: str) -> tuple[VersionInfo, ...]:
+async def list_versions(table: TableLocation) -> tuple[VersionInfo, ...]:
     """Describe all versions, oldest first: one full listing, then one read for each.
 
     Versions that are cleaned up meanwhile are left out.
@@ -145,24 +105,22 @@ async def list_versions(store: ObjectStore, root: str) -> tuple[VersionInfo, ...
     DatasetNotFoundError
         There is none.
     """
-    found = await list_stored_versions(store, root)
-    reads = [partial(_read_stored, store, stored) for stored in found]
+    found = await list_stored_versions(table)
+    reads = [partial(_read_stored, table, stored) for stored in found]
     async with aclosing(read_all(reads)) as manifests:
         infos = [_describe(manifest) async for manifest in manifests if manifest is not None]
     return tuple(infos)
 
 
-async def read_manifest(store: ObjectStore, root: str, version: int | None = None) -> Manifest:
+async def read_manifest(table: TableLocation, version: int | None = None) -> Manifest:
     """Read a version: the newest in two requests (LIST, GET), one known by number in one GET.
 
     A numbered manifest of more than 64 KiB takes one GET more, as does one with a V1 name.
 
     Parameters
     ----------
-    store
-        Where the dataset is.
-    root
-        Its key prefix.
+    table
+        Where it is.
     version
         None reads the newest.
 
@@ -174,28 +132,26 @@ async def read_manifest(store: ObjectStore, root: str, version: int | None = Non
         The manifest is damaged; it uses what this library does not know.
     """
     if version is None:
-        stored = await latest_version(store, root)
-        version, manifest = stored.version, await _read_stored(store, stored)
+        stored = await latest_version(table)
+        version, manifest = stored.version, await _read_stored(table, stored)
     elif 1 <= version <= VERSION_MAX:
-        manifest = await read_version(store, root, version, Naming.V2)
+        manifest = await read_version(table, version, Naming.V2)
         if manifest is None:
-            manifest = await read_version(store, root, version, Naming.V1)
+            manifest = await read_version(table, version, Naming.V1)
     else:
         manifest = None
     if manifest is not None:
         return manifest
-    newest = (await latest_version(store, root)).version
+    newest = (await latest_version(table)).version
     raise VersionNotFoundError(
-        f"{store.url}/{root} has no version {version}; the newest is {newest}, and older ones may "
+        f"{table.url} has no version {version}; the newest is {newest}, and older ones may "
         "have been cleaned up",
-        uri=f"{store.url}/{root}",
+        uri=f"{table.url}",
         version=version,
     )
 
 
-async def read_version(
-    store: ObjectStore, root: str, version: int, naming: Naming
-) -> Manifest | None:
+async def read_version(table: TableLocation, version: int, naming: Naming) -> Manifest | None:
     """Read the manifest of a version under its one possible name; None when there is none.
 
     One request, two above 64 KiB.
@@ -205,15 +161,13 @@ async def read_version(
     CorruptFileError, UnsupportedFeatureError
         The manifest is damaged; it uses what this library does not know.
     """
-    path = manifest_path(root, version, naming)
-    try:
-        data = await read_object(store, path, bytes_max=OBJECT_BYTES_MAX)
-    except ObjectNotFoundError:
+    data = await table.handler.read(table.store, table.root, version, naming)
+    if data is None:
         return None
-    return _parse(data, path, version, naming)
+    return _parse(data, manifest_path(table.root, version, naming), version, naming)
 
 
-async def read_transaction(store: ObjectStore, root: str, manifest: Manifest) -> Transaction | None:
+async def read_transaction(table: TableLocation, manifest: Manifest) -> Transaction | None:
     """Read the change that made a version: from the manifest, else from its file.
 
     Returns
@@ -230,7 +184,7 @@ async def read_transaction(store: ObjectStore, root: str, manifest: Manifest) ->
     -----
     No request for an inline transaction, which all usual ones are; else one, two above 64 KiB.
     """
-    where = f"the transaction of version {manifest.version} below {versions_prefix(root)}"
+    where = f"the transaction of version {manifest.version} below {versions_prefix(table.root)}"
     if manifest.transaction is not None:
         return parse_transaction(manifest.transaction, path=where)
     name = manifest.transaction_file
@@ -238,15 +192,15 @@ async def read_transaction(store: ObjectStore, root: str, manifest: Manifest) ->
         return None
     if "/" in name or "\\" in name or name in (".", "..") or not name.isprintable():
         raise CorruptFileError(f"{where} is said to be in {name[:100]!r}, which is no file name")
-    path = transaction_path(root, name)
+    path = transaction_path(table.root, name)
     try:
-        data = await read_object(store, path, bytes_max=OBJECT_BYTES_MAX)
+        data = await read_object(table.store, path, bytes_max=MANIFEST_BYTES_MAX)
     except ObjectNotFoundError:
         return None
     return parse_transaction(data, path=path)
 
 
-async def refresh(store: ObjectStore, root: str, manifest: Manifest) -> Manifest:
+async def refresh(table: TableLocation, manifest: Manifest) -> Manifest:
     """Find the newest version, given one that may be it.
 
     A LIST and a GET of the next version go out together: one round when `manifest` or its successor
@@ -259,15 +213,15 @@ async def refresh(store: ObjectStore, root: str, manifest: Manifest) -> Manifest
         The dataset is gone.
     """
     stored, following = await _both(
-        partial(latest_version, store, root),
-        partial(read_version, store, root, manifest.version + 1, manifest.naming),
+        partial(latest_version, table),
+        partial(read_version, table, manifest.version + 1, manifest.naming),
     )
     if following is not None and stored.version <= following.version:
         return following
     if stored.version <= manifest.version:
         return manifest
-    newest = await _read_stored(store, stored)
-    return await read_manifest(store, root) if newest is None else newest
+    newest = await _read_stored(table, stored)
+    return await read_manifest(table) if newest is None else newest
 
 
 async def read_all(
@@ -288,11 +242,11 @@ async def _keep(
     results[key] = await read()
 
 
-async def _read_stored(store: ObjectStore, stored: StoredVersion) -> Manifest | None:
+async def _read_stored(table: TableLocation, stored: StoredVersion) -> Manifest | None:
     """One GET: the listing told the size."""
-    check_size(stored.path, stored.num_bytes, OBJECT_BYTES_MAX)
+    check_size(stored.path, stored.num_bytes, MANIFEST_BYTES_MAX)
     try:
-        data = await store.get_range(stored.path, 0, stored.num_bytes)
+        data = await table.store.get_range(stored.path, 0, stored.num_bytes)
     except ObjectNotFoundError:
         return None
     return _parse(data, stored.path, stored.version, stored.naming)
@@ -308,27 +262,11 @@ def _parse(data: memoryview, path: str, version: int, naming: Naming) -> Manifes
     return manifest
 
 
-def _stored(infos: Sequence[ObjectInfo], prefix: str) -> list[StoredVersion]:
-    """Manifests among listed objects, oldest first."""
-    found: list[StoredVersion] = []
-    for info in infos:
-        named = parse_manifest_name(info.path.removeprefix(f"{prefix}/"))
-        if named is not None:
-            found.append(StoredVersion(named.version, named.naming, info.path, info.num_bytes))
-    if len({stored.naming for stored in found}) > 1:
-        raise CorruptFileError(
-            f"{prefix} holds manifests of both naming schemes, V1 and V2, so its newest version "
-            "cannot be told; rename the V1 ones or move away what does not belong",
-            path=prefix,
-        )
-    return sorted(found, key=lambda stored: stored.version)
-
-
-def _no_dataset(store: ObjectStore, root: str) -> DatasetNotFoundError:
+def _no_dataset(table: TableLocation) -> DatasetNotFoundError:
     return DatasetNotFoundError(
-        f"no dataset at {store.url}/{root}: there is no manifest in its _versions folder; check "
+        f"no dataset at {table.url}: there is no manifest in its _versions folder; check "
         "the address, or create it with write_dataset",
-        uri=f"{store.url}/{root}",
+        uri=f"{table.url}",
     )
 
 

@@ -16,6 +16,7 @@ from alance.dataset.fragment import Places
 from alance.dataset.write import write
 from alance.io.store import ObjectStore
 from alance.session import Session, current_session
+from alance.table.handler import ConditionalPut
 
 ROOT = "set.lance"
 
@@ -51,10 +52,14 @@ def data_files(place: Path) -> set[str]:
     return {path.name for path in folder.iterdir()} if folder.exists() else set()
 
 
+def places_on(session: Session, store: ObjectStore) -> Places:
+    """Lead to the files of the dataset in a store of the test's own."""
+    return Places(session, session.clients.wrap(store), ROOT, ConditionalPut(), {})
+
+
 def handle(session: Session, store: ObjectStore) -> Handle:
     """Lead to the dataset of a store of the test's own."""
-    places = Places(session, session.clients.wrap(store), ROOT, {})
-    return Handle("test://set.lance", None, session, places)
+    return Handle("test://set.lance", None, session, places_on(session, store))
 
 
 async def open_on(session: Session, store: ObjectStore) -> Dataset:
@@ -65,7 +70,7 @@ async def open_on(session: Session, store: ObjectStore) -> Dataset:
 
 async def write_on(session: Session, store: ObjectStore, data: Any, mode: str, **more: Any) -> None:
     """Write to the dataset of a store of the test's own, as `write_dataset` does."""
-    await write(session, session.clients.wrap(store), ROOT, data, mode=mode, **more)
+    await write(places_on(session, store), data, mode=mode, **more)
 
 
 @asynccontextmanager

@@ -223,16 +223,12 @@ class TestOptions:
         assert seen[-1].num_bytes == sum(sizes)
 
     async def test_transaction_properties(self, tmp_path: Path) -> None:
-        session = alance.Session()
-        ds = await alance.write_dataset(
-            TABLE, tmp_path / ROOT, transaction_properties={"job": "7"}, session=session
-        )
-        client, root = session.clients.open(ds.uri)
-        transaction = await read_transaction(client, root, ds._manifest)
+        ds = await alance.write_dataset(TABLE, tmp_path / ROOT, transaction_properties={"job": "7"})
+        transaction = await read_transaction(ds._places.table, ds._manifest)
         assert transaction is not None
         assert transaction.properties == {"job": "7"}
         ds = await ds.append(TABLE, transaction_properties={"job": "8", "by": "x"})
-        transaction = await read_transaction(client, root, ds._manifest)
+        transaction = await read_transaction(ds._places.table, ds._manifest)
         assert transaction is not None
         assert transaction.properties == {"job": "8", "by": "x"}
 

@@ -8,7 +8,10 @@ from pathlib import Path
 
 from alance.file.schema import Field, Schema
 from alance.io.simulated import SimulatedStore
+from alance.io.store import ObjectStore
 from alance.table.commit import CommitPolicy, commit
+from alance.table.handler import ConditionalPut
+from alance.table.location import TableLocation
 from alance.table.manifest import DataFile, Fragment, Manifest
 from alance.table.transaction import Transaction, build_append, build_overwrite
 from alance.types import FileVersion
@@ -57,6 +60,11 @@ def append(base: Manifest, uuid: str, *, rows: int = 10) -> Transaction:
     return build_append(base, [fragment(uuid, rows=rows)], uuid=uuid)
 
 
+def at(store: ObjectStore, root: str = ROOT) -> TableLocation:
+    """Table of which the store itself guards the versions."""
+    return TableLocation(store, root, ConditionalPut())
+
+
 async def pause(_: float) -> None:
     """Take no time."""
 
@@ -72,8 +80,7 @@ async def put(
 ) -> Manifest:
     """Commit without waiting, at a fixed time."""
     return await commit(
-        store,
-        ROOT,
+        at(store),
         transaction,
         base=base,
         rng=random.Random(1),

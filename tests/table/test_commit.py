@@ -31,7 +31,7 @@ from alance.table.transaction import Transaction, build_append, build_overwrite
 from alance.table.versions import read_manifest, read_transaction
 from alance.table.wire import build_manifest
 from alance.table.wire_transaction import build_transaction
-from tests.table.samples import ROOT, append, creation, fragment, manifest, paths, put, schema
+from tests.table.samples import ROOT, append, at, creation, fragment, manifest, paths, put, schema
 
 pytestmark = pytest.mark.anyio
 
@@ -60,7 +60,7 @@ def place(store: SimulatedStore, value: Manifest) -> None:
 
 async def newest(store: SimulatedStore) -> Manifest:
     store.hook = None
-    return await read_manifest(store, ROOT)
+    return await read_manifest(at(store))
 
 
 def failing(kind: str, when: Moment, error: type[StoreError], times: int = 1) -> Hook:
@@ -90,7 +90,7 @@ async def test_append_is_one_round() -> None:
     assert sorted(kinds(store)) == ["put", "put_if_absent"]
     assert made == await newest(store)
     assert paths(made) == ["create", "x"]
-    assert await read_transaction(store, ROOT, made) == append(base, "x")
+    assert await read_transaction(at(store), made) == append(base, "x")
 
 
 async def test_the_two_puts_of_an_append_are_under_way_together() -> None:
@@ -407,7 +407,7 @@ async def test_a_lost_transaction_file_does_not_fail_the_commit() -> None:
     store.hook = fail
     made = await put(store, append(base, "x"), base)
     store.hook = None
-    assert await read_transaction(store, ROOT, made) == append(base, "x")
+    assert await read_transaction(at(store), made) == append(base, "x")
 
 
 async def test_a_transaction_too_long_for_the_manifest_goes_first(
@@ -418,7 +418,7 @@ async def test_a_transaction_too_long_for_the_manifest_goes_first(
     made = await put(store, append(base, "x"), base)
     assert kinds(store) == ["put", "put_if_absent"]
     assert made.transaction is None
-    assert await read_transaction(store, ROOT, made) == append(base, "x")
+    assert await read_transaction(at(store), made) == append(base, "x")
 
     async def fail(request: Request, moment: Moment) -> None:
         if request.kind == "put":

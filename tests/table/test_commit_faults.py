@@ -21,7 +21,7 @@ from alance.io.simulated import Moment, Request, SimulatedStore
 from alance.table.manifest import Manifest
 from alance.table.transaction import Transaction, build_overwrite
 from alance.table.versions import list_stored_versions, read_manifest, read_transaction
-from tests.table.samples import ROOT, append, creation, fragment, paths, put, schema
+from tests.table.samples import append, at, creation, fragment, paths, put, schema
 
 pytestmark = pytest.mark.anyio
 
@@ -94,15 +94,15 @@ async def check(store: SimulatedStore, told: Manifest | AlanceError | None) -> N
     if not any("_versions" in path for path in store.objects):
         assert not isinstance(told, Manifest)
         return
-    versions = [stored.version for stored in await list_stored_versions(store, ROOT)]
+    versions = [stored.version for stored in await list_stored_versions(at(store))]
     assert versions == list(range(1, len(versions) + 1))
     landed: list[int] = []
     for version in versions:
-        manifest = await read_manifest(store, ROOT, version)
+        manifest = await read_manifest(at(store), version)
         ids = [f.id for f in manifest.fragments]
         assert len(set(ids)) == len(ids)
         assert len(set(paths(manifest))) == len(paths(manifest))
-        transaction = await read_transaction(store, ROOT, manifest)
+        transaction = await read_transaction(at(store), manifest)
         assert transaction is not None
         if transaction.uuid == MINE:
             landed.append(version)
@@ -110,7 +110,7 @@ async def check(store: SimulatedStore, told: Manifest | AlanceError | None) -> N
     assert len(landed) <= 1
     if isinstance(told, Manifest):
         assert landed == [told.version]
-        assert told == await read_manifest(store, ROOT, told.version)
+        assert told == await read_manifest(at(store), told.version)
     elif told is not None and not isinstance(told, CommitStateUnknownError):
         assert landed == []
 
@@ -215,7 +215,7 @@ async def test_a_manifest_once_sent_arrives_whatever_cancels() -> None:
         await put(store, transaction, base)
     task.uncancel()
     store.hook = None
-    assert MINE in paths(await read_manifest(store, ROOT))
+    assert MINE in paths(await read_manifest(at(store)))
 
 
 async def test_a_manifest_once_sent_arrives_though_its_scope_is_cancelled() -> None:
@@ -232,7 +232,7 @@ async def test_a_manifest_once_sent_arrives_though_its_scope_is_cancelled() -> N
         await put(store, transaction, base)
     assert scope.cancel_called
     store.hook = None
-    assert MINE in paths(await read_manifest(store, ROOT))
+    assert MINE in paths(await read_manifest(at(store)))
 
 
 async def test_a_timeout_of_asyncio_ends_as_a_timeout() -> None:
@@ -254,4 +254,4 @@ async def test_a_timeout_of_asyncio_ends_as_a_timeout() -> None:
     with pytest.raises(TimeoutError):
         await limited()
     store.hook = None
-    assert MINE in paths(await read_manifest(store, ROOT))
+    assert MINE in paths(await read_manifest(at(store)))

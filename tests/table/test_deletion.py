@@ -22,7 +22,7 @@ from alance.io.simulated import SimulatedStore
 from alance.table.deletion import deletion_path, parse_deletion_vector, read_deletion_vector
 from alance.table.manifest import DeletionFile, DeletionKind, Fragment
 from alance.table.versions import read_manifest
-from tests.table.samples import fragment, load
+from tests.table.samples import at, fragment, load
 
 ROWS = 100_000
 ROW_ID = pa.field("row_id", pa.uint32(), nullable=False)
@@ -85,7 +85,7 @@ async def test_what_the_reference_writes(tmp_path: Path, num_deleted: int) -> No
     lance.dataset(path).delete(f"i % 4 = 0 and i < {4 * num_deleted}")
     store = SimulatedStore()
     root = load(store, path)
-    (only,) = (await read_manifest(store, root)).fragments
+    (only,) = (await read_manifest(at(store, root))).fragments
     assert only.deletion_file is not None
     kind = DeletionKind.ARROW if num_deleted < 5000 else DeletionKind.BITMAP
     assert only.deletion_file.kind is kind

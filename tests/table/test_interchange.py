@@ -19,6 +19,7 @@ from alance.table.manifest import Fragment, Manifest
 from alance.table.transaction import Transaction, build_append, build_overwrite
 from alance.table.versions import list_versions, read_manifest
 from alance.types import FileVersion
+from tests.table.samples import at
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +38,7 @@ def root_of(path: Path) -> str:
 async def put(
     store: ObjectStore, path: Path, transaction: Transaction, base: Manifest | None
 ) -> Manifest:
-    return await commit(store, root_of(path), transaction, base=base, rng=random.Random(1))
+    return await commit(at(store, root_of(path)), transaction, base=base, rng=random.Random(1))
 
 
 def copied(fragment: Fragment, source: Path, target: Path, name: str) -> Fragment:
@@ -52,7 +53,7 @@ async def sample(store: ObjectStore, tmp_path: Path) -> tuple[Path, Manifest]:
     """A dataset of the reference whose data file others can copy."""
     source = tmp_path / "source.lance"
     lance.write_dataset(DATA, source, data_storage_version="2.1")
-    return source, await read_manifest(store, root_of(source))
+    return source, await read_manifest(at(store, root_of(source)))
 
 
 @pytest.mark.parametrize("stable_row_ids", [False, True])
@@ -90,7 +91,7 @@ async def test_the_reference_reads_and_extends_a_table_of_ours(
     assert messages == [None, "made here"]
     theirs.delete("i = 2")
     lance.write_dataset(DATA, path, mode="append")
-    newest = await read_manifest(store, root_of(path))
+    newest = await read_manifest(at(store, root_of(path)))
     assert (newest.version, newest.num_rows) == (4, 7)
     assert [f.id for f in newest.fragments] == [0, 1, 2]
     assert newest.fragments[0].files == second.fragments[0].files
@@ -101,7 +102,7 @@ async def test_we_extend_a_table_of_the_reference(store: ObjectStore, tmp_path: 
     lance.dataset(path).create_scalar_index("i", "BTREE")
     lance.dataset(path).delete("i = 3")
     (original,) = base.fragments
-    indexed = await read_manifest(store, root_of(path))
+    indexed = await read_manifest(at(store, root_of(path)))
     mine = build_append(indexed, [copied(original, path, path, "more.lance")])
     lance.write_dataset(DATA, path, mode="append")  # comes first
     made = await put(store, path, mine, indexed)
@@ -128,7 +129,7 @@ async def test_the_reference_rebases_over_a_commit_of_ours(
 async def test_the_reference_reads_an_overwrite_of_ours(store: ObjectStore, tmp_path: Path) -> None:
     path, base = await sample(store, tmp_path)
     lance.dataset(path).update_config({"k": "v"})
-    head = await read_manifest(store, root_of(path))
+    head = await read_manifest(at(store, root_of(path)))
     (original,) = base.fragments
     change = build_overwrite(
         head, base.schema, [copied(original, path, path, "b.lance")], config={"l": "w"}
@@ -139,6 +140,6 @@ async def test_the_reference_reads_an_overwrite_of_ours(store: ObjectStore, tmp_
     assert theirs.config() == {"k": "v", "l": "w"}
     assert [f.fragment_id for f in theirs.get_fragments()] == [1]
     assert lance.dataset(path, version=1).count_rows() == 3
-    told = [info.metadata for info in await list_versions(store, root_of(path))]
+    told = [info.metadata for info in await list_versions(at(store, root_of(path)))]
     assert told == [entry["metadata"] for entry in theirs.versions()]
     assert made.config == {"k": "v", "l": "w"}

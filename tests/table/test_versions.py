@@ -30,7 +30,7 @@ from alance.table.versions import (
 )
 from alance.table.wire import build_manifest
 from alance.table.wire_transaction import build_transaction
-from tests.table.samples import ROOT, append, creation, fragment, load, manifest, put
+from tests.table.samples import ROOT, append, at, creation, fragment, load, manifest, put
 
 pytestmark = pytest.mark.anyio
 
@@ -56,13 +56,13 @@ def kinds(store: SimulatedStore) -> list[str]:
 
 async def test_the_newest_is_found_by_one_listing_and_read_by_one_get() -> None:
     store = store_with(*range(1, 30))
-    assert (await read_manifest(store, ROOT)).version == 29
+    assert (await read_manifest(at(store))).version == 29
     assert kinds(store) == ["list", "get_range"]
 
 
 async def test_a_version_known_by_number_is_one_get() -> None:
     store = store_with(1, 2, 3)
-    assert (await read_manifest(store, ROOT, 2)).version == 2
+    assert (await read_manifest(at(store), 2)).version == 2
     assert kinds(store) == ["get_tail"]
 
 
@@ -70,9 +70,9 @@ async def test_a_large_manifest_by_number_is_one_get_more() -> None:
     store = SimulatedStore()
     large = manifest(1, *(fragment(f"file-{i}", id=i) for i in range(2000)))
     assert len(store.objects[place(store, large)]) > TAIL_BYTES
-    assert await read_manifest(store, ROOT, 1) == large
+    assert await read_manifest(at(store), 1) == large
     assert kinds(store) == ["get_tail", "get_range"]
-    assert await read_manifest(store, ROOT) == large
+    assert await read_manifest(at(store)) == large
     assert kinds(store)[2:] == ["list", "get_range"]
 
 
@@ -80,11 +80,11 @@ async def test_a_large_manifest_by_number_is_one_get_more() -> None:
 @pytest.mark.parametrize("lists_in_order", [True, False])
 async def test_versions_of_any_naming_and_store(naming: Naming, lists_in_order: bool) -> None:
     store = store_with(*range(1, 13), naming=naming, lists_in_order=lists_in_order)
-    assert (await latest_version(store, ROOT)).version == 12
-    assert [s.version for s in await list_stored_versions(store, ROOT)] == list(range(1, 13))
-    newest = await read_manifest(store, ROOT)
+    assert (await latest_version(at(store))).version == 12
+    assert [s.version for s in await list_stored_versions(at(store))] == list(range(1, 13))
+    newest = await read_manifest(at(store))
     assert (newest.version, newest.naming) == (12, naming)
-    assert await read_manifest(store, ROOT, 7) == manifest(7, naming=naming)
+    assert await read_manifest(at(store), 7) == manifest(7, naming=naming)
 
 
 async def test_what_is_no_version_is_passed_over() -> None:
@@ -92,10 +92,10 @@ async def test_what_is_no_version_is_passed_over() -> None:
     folder = f"{ROOT}/_versions"
     for name in ("18446744073709551612.manifest-staged", "latest_version_hint.json", "d9.manifest"):
         store.preload(f"{folder}/{name}", b"x")
-    assert (await latest_version(store, ROOT)).version == 2
+    assert (await latest_version(at(store))).version == 2
     for i in range(20):
         store.preload(f"{folder}/.tmp_{i}", b"x")
-    assert (await latest_version(store, ROOT)).version == 2
+    assert (await latest_version(at(store))).version == 2
     assert kinds(store) == ["list", "list", "list"]
 
 
@@ -103,7 +103,7 @@ async def test_both_namings_in_one_dataset_are_refused() -> None:
     store = store_with(1, 2)
     place(store, manifest(3, naming=Naming.V1))
     with pytest.raises(CorruptFileError, match="both naming schemes"):
-        await latest_version(store, ROOT)
+        await latest_version(at(store))
 
 
 @pytest.mark.parametrize("lists_in_order", [True, False])
@@ -111,17 +111,17 @@ async def test_no_dataset(lists_in_order: bool) -> None:
     store = SimulatedStore(lists_in_order=lists_in_order)
     for asked in (None, 1):
         with pytest.raises(DatasetNotFoundError, match=ROOT) as caught:
-            await read_manifest(store, ROOT, asked)
+            await read_manifest(at(store), asked)
         assert caught.value.uri == f"simulated://store/{ROOT}"
     with pytest.raises(DatasetNotFoundError):
-        await list_versions(store, ROOT)
+        await list_versions(at(store))
 
 
 @pytest.mark.parametrize("version", [-1, 0, 4, 2**63, 2**70])
 async def test_no_such_version(version: int) -> None:
     store = store_with(1, 2, 3)
     with pytest.raises(VersionNotFoundError, match="newest is 3") as caught:
-        await read_manifest(store, ROOT, version)
+        await read_manifest(at(store), version)
     assert caught.value.version == version
 
 
@@ -134,7 +134,7 @@ async def test_a_version_that_vanishes_after_the_listing() -> None:
 
     store.hook = clean_up
     with pytest.raises(VersionNotFoundError, match="no version 2; the newest is 1"):
-        await read_manifest(store, ROOT)
+        await read_manifest(at(store))
 
 
 @pytest.mark.parametrize("data", [b"", b"LANC", b"\0" * 100])
@@ -144,7 +144,7 @@ async def test_a_manifest_that_is_none(data: bytes) -> None:
     store.preload(path, data)
     for asked in (None, 1):
         with pytest.raises(CorruptFileError) as caught:
-            await read_manifest(store, ROOT, asked)
+            await read_manifest(at(store), asked)
         assert caught.value.path == path
 
 
@@ -152,7 +152,7 @@ async def test_a_manifest_under_the_name_of_another() -> None:
     store = store_with(1)
     store.preload(manifest_path(ROOT, 2, Naming.V2), b"".join(build_manifest(manifest(1))))
     with pytest.raises(CorruptFileError, match="named for version 2 but says 1"):
-        await read_manifest(store, ROOT)
+        await read_manifest(at(store))
 
 
 async def test_history_as_the_reference_tells_it(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ async def test_history_as_the_reference_tells_it(tmp_path: Path) -> None:
     lance.write_dataset(data, path, mode="append")
     lance.dataset(path).delete("i = 1")
     store = SimulatedStore()
-    found = await list_versions(store, load(store, path))
+    found = await list_versions(at(store, load(store, path)))
     assert [info.version for info in found] == [1, 2, 3]
     for info, expected in zip(found, lance.dataset(path).versions(), strict=True):
         off_s = info.timestamp.timestamp() - expected["timestamp"].timestamp()
@@ -181,7 +181,7 @@ async def test_history_reads_a_bounded_number_at_once() -> None:
             most = max(most, waiting)
 
     store.hook = count
-    assert len(await list_versions(store, ROOT)) == 40
+    assert len(await list_versions(at(store))) == 40
     assert kinds(store) == ["list"] + ["get_range"] * 40
     assert 1 < most <= 16
 
@@ -194,7 +194,7 @@ async def test_history_leaves_out_what_is_cleaned_up_meanwhile() -> None:
             del store.objects[manifest_path(ROOT, 1, Naming.V2)]
 
     store.hook = clean_up
-    assert [info.version for info in await list_versions(store, ROOT)] == [2, 3]
+    assert [info.version for info in await list_versions(at(store))] == [2, 3]
 
 
 async def test_one_failed_read_fails_the_history() -> None:
@@ -206,7 +206,7 @@ async def test_one_failed_read_fails_the_history() -> None:
 
     store.hook = fail
     with pytest.raises(StoreTimeoutError):
-        await list_versions(store, ROOT)
+        await list_versions(at(store))
 
 
 @pytest.mark.parametrize(
@@ -215,25 +215,25 @@ async def test_one_failed_read_fails_the_history() -> None:
 )
 async def test_refresh(newest: int, requests: set[str]) -> None:
     store = store_with(*range(1, newest + 1))
-    assert (await refresh(store, ROOT, manifest(3))).version == newest
+    assert (await refresh(at(store), manifest(3))).version == newest
     assert len(kinds(store)) == len(requests)
     assert set(kinds(store)) == requests
 
 
 async def test_refresh_across_versions_that_were_cleaned_up() -> None:
-    assert (await refresh(store_with(8, 9), ROOT, manifest(3))).version == 9
+    assert (await refresh(at(store_with(8, 9)), manifest(3))).version == 9
 
 
 async def test_refresh_of_a_dataset_that_is_gone() -> None:
     with pytest.raises(DatasetNotFoundError):
-        await refresh(SimulatedStore(), ROOT, manifest(3))
+        await refresh(at(SimulatedStore()), manifest(3))
 
 
 async def test_the_transaction_of_a_version_costs_no_request_when_inline() -> None:
     store = SimulatedStore()
     made = await put(store, creation(), None)
     store.requests.clear()
-    found = await read_transaction(store, ROOT, made)
+    found = await read_transaction(at(store), made)
     assert found is not None
     assert (found.uuid, found.operation.name, store.requests) == ("create", "Overwrite", [])
 
@@ -243,32 +243,32 @@ async def test_the_transaction_of_a_version_from_its_file() -> None:
     value = Transaction(1, "u", Append((fragment("x"),)))
     store.preload(f"{ROOT}/_transactions/1-u.txn", build_transaction(value))
     made = manifest(2, transaction_file="1-u.txn")
-    assert await read_transaction(store, ROOT, made) == value
+    assert await read_transaction(at(store), made) == value
     assert kinds(store) == ["get_tail"]
 
 
 async def test_no_record_of_the_transaction() -> None:
     store = SimulatedStore()
-    assert await read_transaction(store, ROOT, manifest(2)) is None
-    assert await read_transaction(store, ROOT, manifest(2, transaction_file="1-u.txn")) is None
+    assert await read_transaction(at(store), manifest(2)) is None
+    assert await read_transaction(at(store), manifest(2, transaction_file="1-u.txn")) is None
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "..", "a\\b", "a\0"])
 async def test_a_transaction_file_lies_in_its_folder(name: str) -> None:
     with pytest.raises(CorruptFileError, match="no file name"):
-        await read_transaction(SimulatedStore(), ROOT, manifest(2, transaction_file=name))
+        await read_transaction(at(SimulatedStore()), manifest(2, transaction_file=name))
 
 
 async def test_a_name_that_does_not_exist_is_none() -> None:
     store = store_with(1)
-    assert await read_version(store, ROOT, 2, Naming.V2) is None
-    found = await read_version(store, ROOT, 1, Naming.V2)
+    assert await read_version(at(store), 2, Naming.V2) is None
+    found = await read_version(at(store), 1, Naming.V2)
     assert found == replace(manifest(1), naming=Naming.V2)
 
 
 async def test_appending_keeps_v1_names() -> None:
     store = store_with(1, naming=Naming.V1)
-    base = await read_manifest(store, ROOT)
+    base = await read_manifest(at(store))
     made = await put(store, append(base, "x"), base)
     assert f"{ROOT}/_versions/2.manifest" in store.objects
-    assert await read_manifest(store, ROOT) == made
+    assert await read_manifest(at(store)) == made

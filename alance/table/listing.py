@@ -1,0 +1,65 @@
+"""Versions of a table as a listing of its manifests shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from alance.errors import CorruptFileError
+from alance.io.store import ObjectInfo, ObjectStore
+from alance.table.location import StoredVersion
+from alance.table.manifest import Naming
+from alance.table.naming import parse_manifest_name, versions_prefix
+
+__all__ = ["list_newest", "list_stored"]
+
+LIST_KEYS = 10
+"""The newest V2 name comes first, behind at most a few staged or temporary files."""
+
+
+async def list_newest(store: ObjectStore, root: str) -> StoredVersion | None:
+    """Find the newest version: one short listing where V2 names come sorted, else a full one.
+
+    Raises
+    ------
+    CorruptFileError
+        Manifests of both naming schemes lie there.
+    """
+    if store.lists_in_order:
+        prefix = versions_prefix(root)
+        infos = await store.list(prefix, limit=LIST_KEYS)
+        found = _stored(infos, prefix)
+        whole = len(infos) < LIST_KEYS
+        if found and (whole or found[0].naming is Naming.V2):
+            return found[-1]
+        if whole:
+            return None
+    everything = await list_stored(store, root)
+    return everything[-1] if everything else None
+
+
+async def list_stored(store: ObjectStore, root: str) -> list[StoredVersion]:
+    """All versions, oldest first, from names alone; one full listing.
+
+    Raises
+    ------
+    CorruptFileError
+        Manifests of both naming schemes lie there.
+    """
+    prefix = versions_prefix(root)
+    return _stored(await store.list(prefix), prefix)
+
+
+def _stored(infos: Sequence[ObjectInfo], prefix: str) -> list[StoredVersion]:
+    """Manifests among listed objects, oldest first."""
+    found: list[StoredVersion] = []
+    for info in infos:
+        named = parse_manifest_name(info.path.removeprefix(f"{prefix}/"))
+        if named is not None:
+            found.append(StoredVersion(named.version, named.naming, info.path, info.num_bytes))
+    if len({stored.naming for stored in found}) > 1:
+        raise CorruptFileError(
+            f"{prefix} holds manifests of both naming schemes, V1 and V2, so its newest version "
+            "cannot be told; rename the V1 ones or move away what does not belong",
+            path=prefix,
+        )
+    return sorted(found, key=lambda stored: stored.version)
