@@ -35,6 +35,7 @@ from alance.table.features import check_writable
 from alance.table.location import TableLocation
 from alance.table.manifest import Manifest, Naming
 from alance.table.naming import transaction_path
+from alance.table.objects import discard
 from alance.table.operations import Other
 from alance.table.transaction import Transaction
 from alance.table.versions import latest_version, read_all, read_transaction, read_version
@@ -42,9 +43,6 @@ from alance.table.wire import build_manifest
 from alance.table.wire_transaction import build_transaction
 
 __all__ = ["CommitPolicy", "commit", "probe_conditional_put"]
-
-DISCARD_S = 5.0
-"""Patience for removing a transaction file that leads nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +177,7 @@ async def probe_conditional_put(store: ObjectStore, root: str) -> bool:
     else:
         return False
     finally:
-        await _discard(store, path)
+        await discard(store, [path])
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,11 +228,11 @@ class _Attempts:
         except CommitStateUnknownError:
             raise
         except AlanceError:
-            await _discard(self.table.store, self._transaction_path)
+            await discard(self.table.store, [self._transaction_path])
             raise
         except asyncio.CancelledError:
             if not self.may_stand:
-                await _discard(self.table.store, self._transaction_path)
+                await discard(self.table.store, [self._transaction_path])
                 if self.undo is not None:
                     await run_to_end(self.undo())
             raise
@@ -425,9 +423,3 @@ class _Attempts:
     @property
     def _transaction_path(self) -> str:
         return transaction_path(self.table.root, self.transaction.file_name)
-
-
-async def _discard(store: ObjectStore, path: str) -> None:
-    """Remove what was written in vain; what cannot be removed is for the cleanup of old files."""
-    with anyio.move_on_after(DISCARD_S, shield=True), suppress(AlanceError):
-        await store.delete(path)

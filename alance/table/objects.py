@@ -1,11 +1,21 @@
-"""Reading small objects whole, when only their names are known."""
+"""Reading small objects whole, when only their names are known, and removing them again."""
 
 from __future__ import annotations
 
-from alance.errors import CorruptFileError
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+
+import anyio
+
+from alance._aio import run_all
+from alance.errors import AlanceError, CorruptFileError
 from alance.io.store import ObjectStore
 
-__all__ = ["MANIFEST_BYTES_MAX", "TAIL_BYTES", "check_size", "read_object"]
+__all__ = ["MANIFEST_BYTES_MAX", "TAIL_BYTES", "check_size", "discard", "read_object"]
+
+DISCARD_S = 5.0
+"""Patience for removing what was written in vain."""
 
 MANIFEST_BYTES_MAX = 1 << 30
 """Manifests and transaction files above are refused: protobuf itself ends at twice that."""
@@ -53,3 +63,18 @@ def check_size(path: str, num_bytes: int, bytes_max: int) -> None:
         raise CorruptFileError(
             f"{path}: expected an object of 1 to {bytes_max} bytes, found {num_bytes}", path=path
         )
+
+
+async def discard(store: ObjectStore, paths: Iterable[str]) -> None:
+    """Remove what was written in vain; what cannot be removed is for the cleanup of old files.
+
+    Raises nothing and ends within seconds, though its scope is cancelled; all requests go out
+    together.
+    """
+    with anyio.move_on_after(DISCARD_S, shield=True):
+        await run_all([partial(_discard, store, path) for path in paths])
+
+
+async def _discard(store: ObjectStore, path: str) -> None:
+    with suppress(AlanceError):
+        await store.delete(path)
