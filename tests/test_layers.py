@@ -33,9 +33,12 @@ WIRE_MODULES = {
     "encodings/wire.py",
     "file/metadata.py",
     "table/wire.py",
+    "table/wire_indices.py",
+    "table/wire_operations.py",
+    "table/wire_rows.py",
     "table/wire_transaction.py",
 }
-"""Where protobuf classes stop; the table's is in two files."""
+"""Where protobuf classes stop; the table's is in several files."""
 
 STATE_MAKERS = {
     "ContextVar",

@@ -23,10 +23,11 @@ _sym_db = _symbol_database.Default()
 
 
 from alance.proto import file_pb2 as alance_dot_proto_dot_file__pb2
+from google.protobuf import any_pb2 as google_dot_protobuf_dot_any__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x61lance/proto/table.proto\x12\x12\x61lance.proto.table\x1a\x17\x61lance/proto/file.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf2\x08\n\x08Manifest\x12(\n\x06\x66ields\x18\x01 \x03(\x0b\x32\x18.alance.proto.file.Field\x12\x33\n\tfragments\x18\x02 \x03(\x0b\x32 .alance.proto.table.DataFragment\x12\x0f\n\x07version\x18\x03 \x01(\x04\x12I\n\x0fschema_metadata\x18\x05 \x03(\x0b\x32\x30.alance.proto.table.Manifest.SchemaMetadataEntry\x12\x1a\n\rindex_section\x18\x06 \x01(\x04H\x00\x88\x01\x01\x12-\n\ttimestamp\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0b\n\x03tag\x18\x08 \x01(\t\x12\x1c\n\x14reader_feature_flags\x18\t \x01(\x04\x12\x1c\n\x14writer_feature_flags\x18\n \x01(\x04\x12\x1c\n\x0fmax_fragment_id\x18\x0b \x01(\rH\x01\x88\x01\x01\x12\x18\n\x10transaction_file\x18\x0c \x01(\t\x12\x39\n\x0ewriter_version\x18\r \x01(\x0b\x32!.alance.proto.table.WriterVersion\x12\x13\n\x0bnext_row_id\x18\x0e \x01(\x04\x12:\n\x0b\x64\x61ta_format\x18\x0f \x01(\x0b\x32%.alance.proto.table.DataStorageFormat\x12\x38\n\x06\x63onfig\x18\x10 \x03(\x0b\x32(.alance.proto.table.Manifest.ConfigEntry\x12\x30\n\nbase_paths\x18\x12 \x03(\x0b\x32\x1c.alance.proto.table.BasePath\x12G\n\x0etable_metadata\x18\x13 \x03(\x0b\x32/.alance.proto.table.Manifest.TableMetadataEntry\x12\x13\n\x06\x62ranch\x18\x14 \x01(\tH\x02\x88\x01\x01\x12%\n\x18transaction_section_2025\x18\x15 \x01(\x04H\x03\x88\x01\x01\x12 \n\x13transaction_section\x18\x17 \x01(\x04H\x04\x88\x01\x01\x12#\n\x16max_allocated_field_id\x18\x18 \x01(\x05H\x05\x88\x01\x01\x1a\x35\n\x13SchemaMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\x1a-\n\x0b\x43onfigEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x34\n\x12TableMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x10\n\x0e_index_sectionB\x12\n\x10_max_fragment_idB\t\n\x07_branchB\x1b\n\x19_transaction_section_2025B\x16\n\x14_transaction_sectionB\x19\n\x17_max_allocated_field_id\"\x89\x01\n\rWriterVersion\x12\x0f\n\x07library\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x17\n\nprerelease\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x1b\n\x0e\x62uild_metadata\x18\x04 \x01(\tH\x01\x88\x01\x01\x42\r\n\x0b_prereleaseB\x11\n\x0f_build_metadata\"9\n\x11\x44\x61taStorageFormat\x12\x13\n\x0b\x66ile_format\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\"Y\n\x08\x42\x61sePath\x12\n\n\x02id\x18\x01 \x01(\r\x12\x11\n\x04name\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x17\n\x0fis_dataset_root\x18\x03 \x01(\x08\x12\x0c\n\x04path\x18\x04 \x01(\tB\x07\n\x05_name\"\xe1\x02\n\x0c\x44\x61taFragment\x12\n\n\x02id\x18\x01 \x01(\x04\x12+\n\x05\x66iles\x18\x02 \x03(\x0b\x32\x1c.alance.proto.table.DataFile\x12\x37\n\rdeletion_file\x18\x03 \x01(\x0b\x32 .alance.proto.table.DeletionFile\x12\x15\n\rphysical_rows\x18\x04 \x01(\x04\x12\x1b\n\x0einline_row_ids\x18\x05 \x01(\x0cH\x00\x88\x01\x01\x12,\n\x1finline_last_updated_at_versions\x18\x07 \x01(\x0cH\x01\x88\x01\x01\x12\'\n\x1ainline_created_at_versions\x18\t \x01(\x0cH\x02\x88\x01\x01\x42\x11\n\x0f_inline_row_idsB\"\n _inline_last_updated_at_versionsB\x1d\n\x1b_inline_created_at_versions\"\xb3\x01\n\x08\x44\x61taFile\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0e\n\x06\x66ields\x18\x02 \x03(\x05\x12\x16\n\x0e\x63olumn_indices\x18\x03 \x03(\x05\x12\x1a\n\x12\x66ile_major_version\x18\x04 \x01(\r\x12\x1a\n\x12\x66ile_minor_version\x18\x05 \x01(\r\x12\x17\n\x0f\x66ile_size_bytes\x18\x06 \x01(\x04\x12\x14\n\x07\x62\x61se_id\x18\x07 \x01(\rH\x00\x88\x01\x01\x42\n\n\x08_base_id\"\xcb\x01\n\x0c\x44\x65letionFile\x12\x38\n\tfile_type\x18\x01 \x01(\x0e\x32%.alance.proto.table.DeletionFile.Type\x12\x14\n\x0cread_version\x18\x02 \x01(\x04\x12\n\n\x02id\x18\x03 \x01(\x04\x12\x18\n\x10num_deleted_rows\x18\x04 \x01(\x04\x12\x14\n\x07\x62\x61se_id\x18\x07 \x01(\rH\x00\x88\x01\x01\"#\n\x04Type\x12\x0f\n\x0b\x41RROW_ARRAY\x10\x00\x12\n\n\x06\x42ITMAP\x10\x01\x42\n\n\x08_base_id\"A\n\rRowIdSequence\x12\x30\n\x08segments\x18\x01 \x03(\x0b\x32\x1e.alance.proto.table.U64Segment\"f\n\nU64Segment\x12\x33\n\x05range\x18\x01 \x01(\x0b\x32$.alance.proto.table.U64Segment.Range\x1a#\n\x05Range\x12\r\n\x05start\x18\x01 \x01(\x04\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x04\"\xa2\x01\n\x19RowDatasetVersionSequence\x12?\n\x04runs\x18\x01 \x03(\x0b\x32\x31.alance.proto.table.RowDatasetVersionSequence.Run\x1a\x44\n\x03Run\x12,\n\x04span\x18\x01 \x01(\x0b\x32\x1e.alance.proto.table.U64Segment\x12\x0f\n\x07version\x18\x02 \x01(\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x61lance/proto/table.proto\x12\x12\x61lance.proto.table\x1a\x17\x61lance/proto/file.proto\x1a\x19google/protobuf/any.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf2\x08\n\x08Manifest\x12(\n\x06\x66ields\x18\x01 \x03(\x0b\x32\x18.alance.proto.file.Field\x12\x33\n\tfragments\x18\x02 \x03(\x0b\x32 .alance.proto.table.DataFragment\x12\x0f\n\x07version\x18\x03 \x01(\x04\x12I\n\x0fschema_metadata\x18\x05 \x03(\x0b\x32\x30.alance.proto.table.Manifest.SchemaMetadataEntry\x12\x1a\n\rindex_section\x18\x06 \x01(\x04H\x00\x88\x01\x01\x12-\n\ttimestamp\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0b\n\x03tag\x18\x08 \x01(\t\x12\x1c\n\x14reader_feature_flags\x18\t \x01(\x04\x12\x1c\n\x14writer_feature_flags\x18\n \x01(\x04\x12\x1c\n\x0fmax_fragment_id\x18\x0b \x01(\rH\x01\x88\x01\x01\x12\x18\n\x10transaction_file\x18\x0c \x01(\t\x12\x39\n\x0ewriter_version\x18\r \x01(\x0b\x32!.alance.proto.table.WriterVersion\x12\x13\n\x0bnext_row_id\x18\x0e \x01(\x04\x12:\n\x0b\x64\x61ta_format\x18\x0f \x01(\x0b\x32%.alance.proto.table.DataStorageFormat\x12\x38\n\x06\x63onfig\x18\x10 \x03(\x0b\x32(.alance.proto.table.Manifest.ConfigEntry\x12\x30\n\nbase_paths\x18\x12 \x03(\x0b\x32\x1c.alance.proto.table.BasePath\x12G\n\x0etable_metadata\x18\x13 \x03(\x0b\x32/.alance.proto.table.Manifest.TableMetadataEntry\x12\x13\n\x06\x62ranch\x18\x14 \x01(\tH\x02\x88\x01\x01\x12%\n\x18transaction_section_2025\x18\x15 \x01(\x04H\x03\x88\x01\x01\x12 \n\x13transaction_section\x18\x17 \x01(\x04H\x04\x88\x01\x01\x12#\n\x16max_allocated_field_id\x18\x18 \x01(\x05H\x05\x88\x01\x01\x1a\x35\n\x13SchemaMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\x1a-\n\x0b\x43onfigEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x34\n\x12TableMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x10\n\x0e_index_sectionB\x12\n\x10_max_fragment_idB\t\n\x07_branchB\x1b\n\x19_transaction_section_2025B\x16\n\x14_transaction_sectionB\x19\n\x17_max_allocated_field_id\"\x89\x01\n\rWriterVersion\x12\x0f\n\x07library\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x17\n\nprerelease\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x1b\n\x0e\x62uild_metadata\x18\x04 \x01(\tH\x01\x88\x01\x01\x42\r\n\x0b_prereleaseB\x11\n\x0f_build_metadata\"9\n\x11\x44\x61taStorageFormat\x12\x13\n\x0b\x66ile_format\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\"Y\n\x08\x42\x61sePath\x12\n\n\x02id\x18\x01 \x01(\r\x12\x11\n\x04name\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x17\n\x0fis_dataset_root\x18\x03 \x01(\x08\x12\x0c\n\x04path\x18\x04 \x01(\tB\x07\n\x05_name\"\xe1\x02\n\x0c\x44\x61taFragment\x12\n\n\x02id\x18\x01 \x01(\x04\x12+\n\x05\x66iles\x18\x02 \x03(\x0b\x32\x1c.alance.proto.table.DataFile\x12\x37\n\rdeletion_file\x18\x03 \x01(\x0b\x32 .alance.proto.table.DeletionFile\x12\x15\n\rphysical_rows\x18\x04 \x01(\x04\x12\x1b\n\x0einline_row_ids\x18\x05 \x01(\x0cH\x00\x88\x01\x01\x12,\n\x1finline_last_updated_at_versions\x18\x07 \x01(\x0cH\x01\x88\x01\x01\x12\'\n\x1ainline_created_at_versions\x18\t \x01(\x0cH\x02\x88\x01\x01\x42\x11\n\x0f_inline_row_idsB\"\n _inline_last_updated_at_versionsB\x1d\n\x1b_inline_created_at_versions\"\xb3\x01\n\x08\x44\x61taFile\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0e\n\x06\x66ields\x18\x02 \x03(\x05\x12\x16\n\x0e\x63olumn_indices\x18\x03 \x03(\x05\x12\x1a\n\x12\x66ile_major_version\x18\x04 \x01(\r\x12\x1a\n\x12\x66ile_minor_version\x18\x05 \x01(\r\x12\x17\n\x0f\x66ile_size_bytes\x18\x06 \x01(\x04\x12\x14\n\x07\x62\x61se_id\x18\x07 \x01(\rH\x00\x88\x01\x01\x42\n\n\x08_base_id\"\xcb\x01\n\x0c\x44\x65letionFile\x12\x38\n\tfile_type\x18\x01 \x01(\x0e\x32%.alance.proto.table.DeletionFile.Type\x12\x14\n\x0cread_version\x18\x02 \x01(\x04\x12\n\n\x02id\x18\x03 \x01(\x04\x12\x18\n\x10num_deleted_rows\x18\x04 \x01(\x04\x12\x14\n\x07\x62\x61se_id\x18\x07 \x01(\rH\x00\x88\x01\x01\"#\n\x04Type\x12\x0f\n\x0b\x41RROW_ARRAY\x10\x00\x12\n\n\x06\x42ITMAP\x10\x01\x42\n\n\x08_base_id\"A\n\rRowIdSequence\x12\x30\n\x08segments\x18\x01 \x03(\x0b\x32\x1e.alance.proto.table.U64Segment\"\x9f\x04\n\nU64Segment\x12\x35\n\x05range\x18\x01 \x01(\x0b\x32$.alance.proto.table.U64Segment.RangeH\x00\x12I\n\x10range_with_holes\x18\x02 \x01(\x0b\x32-.alance.proto.table.U64Segment.RangeWithHolesH\x00\x12K\n\x11range_with_bitmap\x18\x03 \x01(\x0b\x32..alance.proto.table.U64Segment.RangeWithBitmapH\x00\x12;\n\x0csorted_array\x18\x04 \x01(\x0b\x32#.alance.proto.table.EncodedU64ArrayH\x00\x12\x34\n\x05\x61rray\x18\x05 \x01(\x0b\x32#.alance.proto.table.EncodedU64ArrayH\x00\x1a#\n\x05Range\x12\r\n\x05start\x18\x01 \x01(\x04\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x04\x1a`\n\x0eRangeWithHoles\x12\r\n\x05start\x18\x01 \x01(\x04\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x04\x12\x32\n\x05holes\x18\x03 \x01(\x0b\x32#.alance.proto.table.EncodedU64Array\x1a=\n\x0fRangeWithBitmap\x12\r\n\x05start\x18\x01 \x01(\x04\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x04\x12\x0e\n\x06\x62itmap\x18\x03 \x01(\x0c\x42\t\n\x07segment\"\xd5\x02\n\x0f\x45ncodedU64Array\x12\x41\n\tu16_array\x18\x01 \x01(\x0b\x32,.alance.proto.table.EncodedU64Array.U16ArrayH\x00\x12\x41\n\tu32_array\x18\x02 \x01(\x0b\x32,.alance.proto.table.EncodedU64Array.U32ArrayH\x00\x12\x41\n\tu64_array\x18\x03 \x01(\x0b\x32,.alance.proto.table.EncodedU64Array.U64ArrayH\x00\x1a)\n\x08U16Array\x12\x0c\n\x04\x62\x61se\x18\x01 \x01(\x04\x12\x0f\n\x07offsets\x18\x02 \x01(\x0c\x1a)\n\x08U32Array\x12\x0c\n\x04\x62\x61se\x18\x01 \x01(\x04\x12\x0f\n\x07offsets\x18\x02 \x01(\x0c\x1a\x1a\n\x08U64Array\x12\x0e\n\x06values\x18\x02 \x01(\x0c\x42\x07\n\x05\x61rray\"\xa2\x01\n\x19RowDatasetVersionSequence\x12?\n\x04runs\x18\x01 \x03(\x0b\x32\x31.alance.proto.table.RowDatasetVersionSequence.Run\x1a\x44\n\x03Run\x12,\n\x04span\x18\x01 \x01(\x0b\x32\x1e.alance.proto.table.U64Segment\x12\x0f\n\x07version\x18\x02 \x01(\x04\"B\n\x0cIndexSection\x12\x32\n\x07indices\x18\x01 \x03(\x0b\x32!.alance.proto.table.IndexMetadata\"\xda\x02\n\rIndexMetadata\x12&\n\x04uuid\x18\x01 \x01(\x0b\x32\x18.alance.proto.table.UUID\x12\x0e\n\x06\x66ields\x18\x02 \x03(\x05\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x17\n\x0f\x64\x61taset_version\x18\x04 \x01(\x04\x12\x17\n\x0f\x66ragment_bitmap\x18\x05 \x01(\x0c\x12+\n\rindex_details\x18\x06 \x01(\x0b\x32\x14.google.protobuf.Any\x12\x1a\n\rindex_version\x18\x07 \x01(\x05H\x00\x88\x01\x01\x12\x17\n\ncreated_at\x18\x08 \x01(\x04H\x01\x88\x01\x01\x12\x14\n\x07\x62\x61se_id\x18\t \x01(\rH\x02\x88\x01\x01\x12,\n\x05\x66iles\x18\n \x03(\x0b\x32\x1d.alance.proto.table.IndexFileB\x10\n\x0e_index_versionB\r\n\x0b_created_atB\n\n\x08_base_id\"-\n\tIndexFile\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\"\x14\n\x04UUID\x12\x0c\n\x04uuid\x18\x01 \x01(\x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,36 +40,56 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_MANIFEST_CONFIGENTRY']._serialized_options = b'8\001'
   _globals['_MANIFEST_TABLEMETADATAENTRY']._loaded_options = None
   _globals['_MANIFEST_TABLEMETADATAENTRY']._serialized_options = b'8\001'
-  _globals['_MANIFEST']._serialized_start=107
-  _globals['_MANIFEST']._serialized_end=1245
-  _globals['_MANIFEST_SCHEMAMETADATAENTRY']._serialized_start=962
-  _globals['_MANIFEST_SCHEMAMETADATAENTRY']._serialized_end=1015
-  _globals['_MANIFEST_CONFIGENTRY']._serialized_start=1017
-  _globals['_MANIFEST_CONFIGENTRY']._serialized_end=1062
-  _globals['_MANIFEST_TABLEMETADATAENTRY']._serialized_start=1064
-  _globals['_MANIFEST_TABLEMETADATAENTRY']._serialized_end=1116
-  _globals['_WRITERVERSION']._serialized_start=1248
-  _globals['_WRITERVERSION']._serialized_end=1385
-  _globals['_DATASTORAGEFORMAT']._serialized_start=1387
-  _globals['_DATASTORAGEFORMAT']._serialized_end=1444
-  _globals['_BASEPATH']._serialized_start=1446
-  _globals['_BASEPATH']._serialized_end=1535
-  _globals['_DATAFRAGMENT']._serialized_start=1538
-  _globals['_DATAFRAGMENT']._serialized_end=1891
-  _globals['_DATAFILE']._serialized_start=1894
-  _globals['_DATAFILE']._serialized_end=2073
-  _globals['_DELETIONFILE']._serialized_start=2076
-  _globals['_DELETIONFILE']._serialized_end=2279
-  _globals['_DELETIONFILE_TYPE']._serialized_start=2232
-  _globals['_DELETIONFILE_TYPE']._serialized_end=2267
-  _globals['_ROWIDSEQUENCE']._serialized_start=2281
-  _globals['_ROWIDSEQUENCE']._serialized_end=2346
-  _globals['_U64SEGMENT']._serialized_start=2348
-  _globals['_U64SEGMENT']._serialized_end=2450
-  _globals['_U64SEGMENT_RANGE']._serialized_start=2415
-  _globals['_U64SEGMENT_RANGE']._serialized_end=2450
-  _globals['_ROWDATASETVERSIONSEQUENCE']._serialized_start=2453
-  _globals['_ROWDATASETVERSIONSEQUENCE']._serialized_end=2615
-  _globals['_ROWDATASETVERSIONSEQUENCE_RUN']._serialized_start=2547
-  _globals['_ROWDATASETVERSIONSEQUENCE_RUN']._serialized_end=2615
+  _globals['_MANIFEST']._serialized_start=134
+  _globals['_MANIFEST']._serialized_end=1272
+  _globals['_MANIFEST_SCHEMAMETADATAENTRY']._serialized_start=989
+  _globals['_MANIFEST_SCHEMAMETADATAENTRY']._serialized_end=1042
+  _globals['_MANIFEST_CONFIGENTRY']._serialized_start=1044
+  _globals['_MANIFEST_CONFIGENTRY']._serialized_end=1089
+  _globals['_MANIFEST_TABLEMETADATAENTRY']._serialized_start=1091
+  _globals['_MANIFEST_TABLEMETADATAENTRY']._serialized_end=1143
+  _globals['_WRITERVERSION']._serialized_start=1275
+  _globals['_WRITERVERSION']._serialized_end=1412
+  _globals['_DATASTORAGEFORMAT']._serialized_start=1414
+  _globals['_DATASTORAGEFORMAT']._serialized_end=1471
+  _globals['_BASEPATH']._serialized_start=1473
+  _globals['_BASEPATH']._serialized_end=1562
+  _globals['_DATAFRAGMENT']._serialized_start=1565
+  _globals['_DATAFRAGMENT']._serialized_end=1918
+  _globals['_DATAFILE']._serialized_start=1921
+  _globals['_DATAFILE']._serialized_end=2100
+  _globals['_DELETIONFILE']._serialized_start=2103
+  _globals['_DELETIONFILE']._serialized_end=2306
+  _globals['_DELETIONFILE_TYPE']._serialized_start=2259
+  _globals['_DELETIONFILE_TYPE']._serialized_end=2294
+  _globals['_ROWIDSEQUENCE']._serialized_start=2308
+  _globals['_ROWIDSEQUENCE']._serialized_end=2373
+  _globals['_U64SEGMENT']._serialized_start=2376
+  _globals['_U64SEGMENT']._serialized_end=2919
+  _globals['_U64SEGMENT_RANGE']._serialized_start=2712
+  _globals['_U64SEGMENT_RANGE']._serialized_end=2747
+  _globals['_U64SEGMENT_RANGEWITHHOLES']._serialized_start=2749
+  _globals['_U64SEGMENT_RANGEWITHHOLES']._serialized_end=2845
+  _globals['_U64SEGMENT_RANGEWITHBITMAP']._serialized_start=2847
+  _globals['_U64SEGMENT_RANGEWITHBITMAP']._serialized_end=2908
+  _globals['_ENCODEDU64ARRAY']._serialized_start=2922
+  _globals['_ENCODEDU64ARRAY']._serialized_end=3263
+  _globals['_ENCODEDU64ARRAY_U16ARRAY']._serialized_start=3142
+  _globals['_ENCODEDU64ARRAY_U16ARRAY']._serialized_end=3183
+  _globals['_ENCODEDU64ARRAY_U32ARRAY']._serialized_start=3185
+  _globals['_ENCODEDU64ARRAY_U32ARRAY']._serialized_end=3226
+  _globals['_ENCODEDU64ARRAY_U64ARRAY']._serialized_start=3228
+  _globals['_ENCODEDU64ARRAY_U64ARRAY']._serialized_end=3254
+  _globals['_ROWDATASETVERSIONSEQUENCE']._serialized_start=3266
+  _globals['_ROWDATASETVERSIONSEQUENCE']._serialized_end=3428
+  _globals['_ROWDATASETVERSIONSEQUENCE_RUN']._serialized_start=3360
+  _globals['_ROWDATASETVERSIONSEQUENCE_RUN']._serialized_end=3428
+  _globals['_INDEXSECTION']._serialized_start=3430
+  _globals['_INDEXSECTION']._serialized_end=3496
+  _globals['_INDEXMETADATA']._serialized_start=3499
+  _globals['_INDEXMETADATA']._serialized_end=3845
+  _globals['_INDEXFILE']._serialized_start=3847
+  _globals['_INDEXFILE']._serialized_end=3892
+  _globals['_UUID']._serialized_start=3894
+  _globals['_UUID']._serialized_end=3914
 # @@protoc_insertion_point(module_scope)

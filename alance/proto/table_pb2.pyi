@@ -1,4 +1,5 @@
 from alance.proto import file_pb2 as _file_pb2
+from google.protobuf import any_pb2 as _any_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -170,7 +171,7 @@ class RowIdSequence(_message.Message):
     def __init__(self, segments: _Optional[_Iterable[_Union[U64Segment, _Mapping]]] = ...) -> None: ...
 
 class U64Segment(_message.Message):
-    __slots__ = ("range",)
+    __slots__ = ("range", "range_with_holes", "range_with_bitmap", "sorted_array", "array")
     class Range(_message.Message):
         __slots__ = ("start", "end")
         START_FIELD_NUMBER: _ClassVar[int]
@@ -178,9 +179,64 @@ class U64Segment(_message.Message):
         start: int
         end: int
         def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+    class RangeWithHoles(_message.Message):
+        __slots__ = ("start", "end", "holes")
+        START_FIELD_NUMBER: _ClassVar[int]
+        END_FIELD_NUMBER: _ClassVar[int]
+        HOLES_FIELD_NUMBER: _ClassVar[int]
+        start: int
+        end: int
+        holes: EncodedU64Array
+        def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ..., holes: _Optional[_Union[EncodedU64Array, _Mapping]] = ...) -> None: ...
+    class RangeWithBitmap(_message.Message):
+        __slots__ = ("start", "end", "bitmap")
+        START_FIELD_NUMBER: _ClassVar[int]
+        END_FIELD_NUMBER: _ClassVar[int]
+        BITMAP_FIELD_NUMBER: _ClassVar[int]
+        start: int
+        end: int
+        bitmap: bytes
+        def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ..., bitmap: _Optional[bytes] = ...) -> None: ...
     RANGE_FIELD_NUMBER: _ClassVar[int]
+    RANGE_WITH_HOLES_FIELD_NUMBER: _ClassVar[int]
+    RANGE_WITH_BITMAP_FIELD_NUMBER: _ClassVar[int]
+    SORTED_ARRAY_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_FIELD_NUMBER: _ClassVar[int]
     range: U64Segment.Range
-    def __init__(self, range: _Optional[_Union[U64Segment.Range, _Mapping]] = ...) -> None: ...
+    range_with_holes: U64Segment.RangeWithHoles
+    range_with_bitmap: U64Segment.RangeWithBitmap
+    sorted_array: EncodedU64Array
+    array: EncodedU64Array
+    def __init__(self, range: _Optional[_Union[U64Segment.Range, _Mapping]] = ..., range_with_holes: _Optional[_Union[U64Segment.RangeWithHoles, _Mapping]] = ..., range_with_bitmap: _Optional[_Union[U64Segment.RangeWithBitmap, _Mapping]] = ..., sorted_array: _Optional[_Union[EncodedU64Array, _Mapping]] = ..., array: _Optional[_Union[EncodedU64Array, _Mapping]] = ...) -> None: ...
+
+class EncodedU64Array(_message.Message):
+    __slots__ = ("u16_array", "u32_array", "u64_array")
+    class U16Array(_message.Message):
+        __slots__ = ("base", "offsets")
+        BASE_FIELD_NUMBER: _ClassVar[int]
+        OFFSETS_FIELD_NUMBER: _ClassVar[int]
+        base: int
+        offsets: bytes
+        def __init__(self, base: _Optional[int] = ..., offsets: _Optional[bytes] = ...) -> None: ...
+    class U32Array(_message.Message):
+        __slots__ = ("base", "offsets")
+        BASE_FIELD_NUMBER: _ClassVar[int]
+        OFFSETS_FIELD_NUMBER: _ClassVar[int]
+        base: int
+        offsets: bytes
+        def __init__(self, base: _Optional[int] = ..., offsets: _Optional[bytes] = ...) -> None: ...
+    class U64Array(_message.Message):
+        __slots__ = ("values",)
+        VALUES_FIELD_NUMBER: _ClassVar[int]
+        values: bytes
+        def __init__(self, values: _Optional[bytes] = ...) -> None: ...
+    U16_ARRAY_FIELD_NUMBER: _ClassVar[int]
+    U32_ARRAY_FIELD_NUMBER: _ClassVar[int]
+    U64_ARRAY_FIELD_NUMBER: _ClassVar[int]
+    u16_array: EncodedU64Array.U16Array
+    u32_array: EncodedU64Array.U32Array
+    u64_array: EncodedU64Array.U64Array
+    def __init__(self, u16_array: _Optional[_Union[EncodedU64Array.U16Array, _Mapping]] = ..., u32_array: _Optional[_Union[EncodedU64Array.U32Array, _Mapping]] = ..., u64_array: _Optional[_Union[EncodedU64Array.U64Array, _Mapping]] = ...) -> None: ...
 
 class RowDatasetVersionSequence(_message.Message):
     __slots__ = ("runs",)
@@ -194,3 +250,47 @@ class RowDatasetVersionSequence(_message.Message):
     RUNS_FIELD_NUMBER: _ClassVar[int]
     runs: _containers.RepeatedCompositeFieldContainer[RowDatasetVersionSequence.Run]
     def __init__(self, runs: _Optional[_Iterable[_Union[RowDatasetVersionSequence.Run, _Mapping]]] = ...) -> None: ...
+
+class IndexSection(_message.Message):
+    __slots__ = ("indices",)
+    INDICES_FIELD_NUMBER: _ClassVar[int]
+    indices: _containers.RepeatedCompositeFieldContainer[IndexMetadata]
+    def __init__(self, indices: _Optional[_Iterable[_Union[IndexMetadata, _Mapping]]] = ...) -> None: ...
+
+class IndexMetadata(_message.Message):
+    __slots__ = ("uuid", "fields", "name", "dataset_version", "fragment_bitmap", "index_details", "index_version", "created_at", "base_id", "files")
+    UUID_FIELD_NUMBER: _ClassVar[int]
+    FIELDS_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DATASET_VERSION_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENT_BITMAP_FIELD_NUMBER: _ClassVar[int]
+    INDEX_DETAILS_FIELD_NUMBER: _ClassVar[int]
+    INDEX_VERSION_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    BASE_ID_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    uuid: UUID
+    fields: _containers.RepeatedScalarFieldContainer[int]
+    name: str
+    dataset_version: int
+    fragment_bitmap: bytes
+    index_details: _any_pb2.Any
+    index_version: int
+    created_at: int
+    base_id: int
+    files: _containers.RepeatedCompositeFieldContainer[IndexFile]
+    def __init__(self, uuid: _Optional[_Union[UUID, _Mapping]] = ..., fields: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ..., dataset_version: _Optional[int] = ..., fragment_bitmap: _Optional[bytes] = ..., index_details: _Optional[_Union[_any_pb2.Any, _Mapping]] = ..., index_version: _Optional[int] = ..., created_at: _Optional[int] = ..., base_id: _Optional[int] = ..., files: _Optional[_Iterable[_Union[IndexFile, _Mapping]]] = ...) -> None: ...
+
+class IndexFile(_message.Message):
+    __slots__ = ("path", "size_bytes")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    size_bytes: int
+    def __init__(self, path: _Optional[str] = ..., size_bytes: _Optional[int] = ...) -> None: ...
+
+class UUID(_message.Message):
+    __slots__ = ("uuid",)
+    UUID_FIELD_NUMBER: _ClassVar[int]
+    uuid: bytes
+    def __init__(self, uuid: _Optional[bytes] = ...) -> None: ...

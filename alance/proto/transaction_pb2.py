@@ -24,9 +24,10 @@ _sym_db = _symbol_database.Default()
 
 from alance.proto import file_pb2 as alance_dot_proto_dot_file__pb2
 from alance.proto import table_pb2 as alance_dot_proto_dot_table__pb2
+from google.protobuf import any_pb2 as google_dot_protobuf_dot_any__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x61lance/proto/transaction.proto\x12\x18\x61lance.proto.transaction\x1a\x17\x61lance/proto/file.proto\x1a\x18\x61lance/proto/table.proto\"\xfe\x05\n\x0bTransaction\x12\x14\n\x0cread_version\x18\x01 \x01(\x04\x12\x0c\n\x04uuid\x18\x02 \x01(\t\x12\x0b\n\x03tag\x18\x03 \x01(\t\x12`\n\x16transaction_properties\x18\x04 \x03(\x0b\x32@.alance.proto.transaction.Transaction.TransactionPropertiesEntry\x12\x32\n\x06\x61ppend\x18\x64 \x01(\x0b\x32 .alance.proto.transaction.AppendH\x00\x12\x10\n\x06\x64\x65lete\x18\x65 \x01(\x0cH\x00\x12\x38\n\toverwrite\x18\x66 \x01(\x0b\x32#.alance.proto.transaction.OverwriteH\x00\x12\x16\n\x0c\x63reate_index\x18g \x01(\x0cH\x00\x12\x11\n\x07rewrite\x18h \x01(\x0cH\x00\x12\x30\n\x05merge\x18i \x01(\x0b\x32\x1f.alance.proto.transaction.MergeH\x00\x12\x11\n\x07restore\x18j \x01(\x0cH\x00\x12\x1b\n\x11reserve_fragments\x18k \x01(\x0cH\x00\x12\x10\n\x06update\x18l \x01(\x0cH\x00\x12\x34\n\x07project\x18m \x01(\x0b\x32!.alance.proto.transaction.ProjectH\x00\x12?\n\rupdate_config\x18n \x01(\x0b\x32&.alance.proto.transaction.UpdateConfigH\x00\x12\x1a\n\x10\x64\x61ta_replacement\x18o \x01(\x0cH\x00\x12\x1e\n\x14update_mem_wal_state\x18p \x01(\x0cH\x00\x12\x0f\n\x05\x63lone\x18q \x01(\x0cH\x00\x12\x16\n\x0cupdate_bases\x18r \x01(\x0cH\x00\x12\x16\n\x0c\x64\x61ta_overlay\x18s \x01(\x0cH\x00\x1a<\n\x1aTransactionPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0b\n\toperation\"=\n\x06\x41ppend\x12\x33\n\tfragments\x18\x01 \x03(\x0b\x32 .alance.proto.table.DataFragment\"\x89\x03\n\tOverwrite\x12\x33\n\tfragments\x18\x01 \x03(\x0b\x32 .alance.proto.table.DataFragment\x12(\n\x06schema\x18\x02 \x03(\x0b\x32\x18.alance.proto.file.Field\x12P\n\x0fschema_metadata\x18\x03 \x03(\x0b\x32\x37.alance.proto.transaction.Overwrite.SchemaMetadataEntry\x12Y\n\x14\x63onfig_upsert_values\x18\x04 \x03(\x0b\x32;.alance.proto.transaction.Overwrite.ConfigUpsertValuesEntry\x1a\x35\n\x13SchemaMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\x1a\x39\n\x17\x43onfigUpsertValuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x8a\x02\n\x05Merge\x12\x33\n\tfragments\x18\x01 \x03(\x0b\x32 .alance.proto.table.DataFragment\x12(\n\x06schema\x18\x02 \x03(\x0b\x32\x18.alance.proto.file.Field\x12L\n\x0fschema_metadata\x18\x03 \x03(\x0b\x32\x33.alance.proto.transaction.Merge.SchemaMetadataEntry\x12\x1d\n\x15preserves_nullability\x18\x04 \x01(\x08\x1a\x35\n\x13SchemaMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"R\n\x07Project\x12(\n\x06schema\x18\x01 \x03(\x0b\x32\x18.alance.proto.file.Field\x12\x1d\n\x15preserves_nullability\x18\x02 \x01(\x08\"\x99\x08\n\x0cUpdateConfig\x12O\n\rupsert_values\x18\x01 \x03(\x0b\x32\x38.alance.proto.transaction.UpdateConfig.UpsertValuesEntry\x12\x13\n\x0b\x64\x65lete_keys\x18\x02 \x03(\t\x12S\n\x0fschema_metadata\x18\x03 \x03(\x0b\x32:.alance.proto.transaction.UpdateConfig.SchemaMetadataEntry\x12Q\n\x0e\x66ield_metadata\x18\x04 \x03(\x0b\x32\x39.alance.proto.transaction.UpdateConfig.FieldMetadataEntry\x12;\n\x0e\x63onfig_updates\x18\x06 \x01(\x0b\x32#.alance.proto.transaction.UpdateMap\x12\x43\n\x16table_metadata_updates\x18\x07 \x01(\x0b\x32#.alance.proto.transaction.UpdateMap\x12\x44\n\x17schema_metadata_updates\x18\x08 \x01(\x0b\x32#.alance.proto.transaction.UpdateMap\x12`\n\x16\x66ield_metadata_updates\x18\t \x03(\x0b\x32@.alance.proto.transaction.UpdateConfig.FieldMetadataUpdatesEntry\x1a\x33\n\x11UpsertValuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x35\n\x13SchemaMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1aj\n\x12\x46ieldMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\x43\n\x05value\x18\x02 \x01(\x0b\x32\x34.alance.proto.transaction.UpdateConfig.FieldMetadata:\x02\x38\x01\x1a`\n\x19\x46ieldMetadataUpdatesEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\x32\n\x05value\x18\x02 \x01(\x0b\x32#.alance.proto.transaction.UpdateMap:\x02\x38\x01\x1a\x96\x01\n\rFieldMetadata\x12T\n\x08metadata\x18\x05 \x03(\x0b\x32\x42.alance.proto.transaction.UpdateConfig.FieldMetadata.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x93\x01\n\tUpdateMap\x12\x41\n\x0eupdate_entries\x18\x01 \x03(\x0b\x32).alance.proto.transaction.UpdateMap.Entry\x12\x0f\n\x07replace\x18\x02 \x01(\x08\x1a\x32\n\x05\x45ntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x12\n\x05value\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x08\n\x06_valueb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x61lance/proto/transaction.proto\x12\x18\x61lance.proto.transaction\x1a\x17\x61lance/proto/file.proto\x1a\x18\x61lance/proto/table.proto\x1a\x19google/protobuf/any.proto\"\xce\x08\n\x0bTransaction\x12\x14\n\x0cread_version\x18\x01 \x01(\x04\x12\x0c\n\x04uuid\x18\x02 \x01(\t\x12\x0b\n\x03tag\x18\x03 \x01(\t\x12`\n\x16transaction_properties\x18\x04 \x03(\x0b\x32@.alance.proto.transaction.Transaction.TransactionPropertiesEntry\x12\x32\n\x06\x61ppend\x18\x64 \x01(\x0b\x32 .alance.proto.transaction.AppendH\x00\x12\x32\n\x06\x64\x65lete\x18\x65 \x01(\x0b\x32 .alance.proto.transaction.DeleteH\x00\x12\x38\n\toverwrite\x18\x66 \x01(\x0b\x32#.alance.proto.transaction.OverwriteH\x00\x12=\n\x0c\x63reate_index\x18g \x01(\x0b\x32%.alance.proto.transaction.CreateIndexH\x00\x12\x34\n\x07rewrite\x18h \x01(\x0b\x32!.alance.proto.transaction.RewriteH\x00\x12\x30\n\x05merge\x18i \x01(\x0b\x32\x1f.alance.proto.transaction.MergeH\x00\x12\x34\n\x07restore\x18j \x01(\x0b\x32!.alance.proto.transaction.RestoreH\x00\x12G\n\x11reserve_fragments\x18k \x01(\x0b\x32*.alance.proto.transaction.ReserveFragmentsH\x00\x12\x32\n\x06update\x18l \x01(\x0b\x32 .alance.proto.transaction.UpdateH\x00\x12\x34\n\x07project\x18m \x01(\x0b\x32!.alance.proto.transaction.ProjectH\x00\x12?\n\rupdate_config\x18n \x01(\x0b\x32&.alance.proto.transaction.UpdateConfigH\x00\x12\x45\n\x10\x64\x61ta_replacement\x18o \x01(\x0b\x32).alance.proto.transaction.DataReplacementH\x00\x12\x1e\n\x14update_mem_wal_state\x18p \x01(\x0cH\x00\x12\x30\n\x05\x63lone\x18q \x01(\x0b\x32\x1f.alance.proto.transaction.CloneH\x00\x12=\n\x0cupdate_bases\x18r \x01(\x0b\x32%.alance.proto.transaction.UpdateBasesH\x00\x12\x16\n\x0c\x64\x61ta_overlay\x18s \x01(\x0cH\x00\x1a<\n\x1aTransactionPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0b\n\toperation\"=\n\x06\x41ppend\x12\x33\n\tfragments\x18\x01 \x03(\x0b\x32 .alance.proto.table.DataFragment\"v\n\x06\x44\x65lete\x12;\n\x11updated_fragments\x18\x01 \x03(\x0b\x32 .alance.proto.table.DataFragment\x12\x1c\n\x14\x64\x65leted_fragment_ids\x18\x02 \x03(\x04\x12\x11\n\tpredicate\x18\x03 \x01(\t\"\xbe\x03\n\tOverwrite\x12\x33\n\tfragments\x18\x01 \x03(\x0b\x32 .alance.proto.table.DataFragment\x12(\n\x06schema\x18\x02 \x03(\x0b\x32\x18.alance.proto.file.Field\x12P\n\x0fschema_metadata\x18\x03 \x03(\x0b\x32\x37.alance.proto.transaction.Overwrite.SchemaMetadataEntry\x12Y\n\x14\x63onfig_upsert_values\x18\x04 \x03(\x0b\x32;.alance.proto.transaction.Overwrite.ConfigUpsertValuesEntry\x12\x33\n\rinitial_bases\x18\x05 \x03(\x0b\x32\x1c.alance.proto.table.BasePath\x1a\x35\n\x13SchemaMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\x1a\x39\n\x17\x43onfigUpsertValuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x81\x01\n\x0b\x43reateIndex\x12\x36\n\x0bnew_indices\x18\x01 \x03(\x0b\x32!.alance.proto.table.IndexMetadata\x12:\n\x0fremoved_indices\x18\x02 \x03(\x0b\x32!.alance.proto.table.IndexMetadata\"\xe7\x04\n\x07Rewrite\x12\x37\n\rold_fragments\x18\x01 \x03(\x0b\x32 .alance.proto.table.DataFragment\x12\x37\n\rnew_fragments\x18\x02 \x03(\x0b\x32 .alance.proto.table.DataFragment\x12\x37\n\x06groups\x18\x03 \x03(\x0b\x32\'.alance.proto.transaction.Rewrite.Group\x12K\n\x11rewritten_indices\x18\x04 \x03(\x0b\x32\x30.alance.proto.transaction.Rewrite.RewrittenIndex\x1ay\n\x05Group\x12\x37\n\rold_fragments\x18\x01 \x03(\x0b\x32 .alance.proto.table.DataFragment\x12\x37\n\rnew_fragments\x18\x02 \x03(\x0b\x32 .alance.proto.table.DataFragment\x1a\xe8\x01\n\x0eRewrittenIndex\x12(\n\x06old_id\x18\x01 \x01(\x0b\x32\x18.alance.proto.table.UUID\x12(\n\x06new_id\x18\x02 \x01(\x0b\x32\x18.alance.proto.table.UUID\x12/\n\x11new_index_details\x18\x03 \x01(\x0b\x32\x14.google.protobuf.Any\x12\x19\n\x11new_index_version\x18\x04 \x01(\r\x12\x36\n\x0fnew_index_files\x18\x05 \x03(\x0b\x32\x1d.alance.proto.table.IndexFile\"\x8a\x02\n\x05Merge\x12\x33\n\tfragments\x18\x01 \x03(\x0b\x32 .alance.proto.table.DataFragment\x12(\n\x06schema\x18\x02 \x03(\x0b\x32\x18.alance.proto.file.Field\x12L\n\x0fschema_metadata\x18\x03 \x03(\x0b\x32\x33.alance.proto.transaction.Merge.SchemaMetadataEntry\x12\x1d\n\x15preserves_nullability\x18\x04 \x01(\x08\x1a\x35\n\x13SchemaMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"\x1a\n\x07Restore\x12\x0f\n\x07version\x18\x01 \x01(\x04\")\n\x10ReserveFragments\x12\x15\n\rnum_fragments\x18\x01 \x01(\r\"\x8e\x03\n\x06Update\x12\x1c\n\x14removed_fragment_ids\x18\x01 \x03(\x04\x12;\n\x11updated_fragments\x18\x02 \x03(\x0b\x32 .alance.proto.table.DataFragment\x12\x37\n\rnew_fragments\x18\x03 \x03(\x0b\x32 .alance.proto.table.DataFragment\x12\x17\n\x0f\x66ields_modified\x18\x04 \x03(\r\x12)\n!fields_for_preserving_frag_bitmap\x18\x06 \x03(\r\x12?\n\x0bupdate_mode\x18\x07 \x01(\x0e\x32%.alance.proto.transaction.Update.ModeH\x00\x88\x01\x01\x12\x1a\n\rinserted_rows\x18\x08 \x01(\x0cH\x01\x88\x01\x01\"-\n\x04Mode\x12\x10\n\x0cREWRITE_ROWS\x10\x00\x12\x13\n\x0fREWRITE_COLUMNS\x10\x01\x42\x0e\n\x0c_update_modeB\x10\n\x0e_inserted_rows\"R\n\x07Project\x12(\n\x06schema\x18\x01 \x03(\x0b\x32\x18.alance.proto.file.Field\x12\x1d\n\x15preserves_nullability\x18\x02 \x01(\x08\"\x99\x08\n\x0cUpdateConfig\x12O\n\rupsert_values\x18\x01 \x03(\x0b\x32\x38.alance.proto.transaction.UpdateConfig.UpsertValuesEntry\x12\x13\n\x0b\x64\x65lete_keys\x18\x02 \x03(\t\x12S\n\x0fschema_metadata\x18\x03 \x03(\x0b\x32:.alance.proto.transaction.UpdateConfig.SchemaMetadataEntry\x12Q\n\x0e\x66ield_metadata\x18\x04 \x03(\x0b\x32\x39.alance.proto.transaction.UpdateConfig.FieldMetadataEntry\x12;\n\x0e\x63onfig_updates\x18\x06 \x01(\x0b\x32#.alance.proto.transaction.UpdateMap\x12\x43\n\x16table_metadata_updates\x18\x07 \x01(\x0b\x32#.alance.proto.transaction.UpdateMap\x12\x44\n\x17schema_metadata_updates\x18\x08 \x01(\x0b\x32#.alance.proto.transaction.UpdateMap\x12`\n\x16\x66ield_metadata_updates\x18\t \x03(\x0b\x32@.alance.proto.transaction.UpdateConfig.FieldMetadataUpdatesEntry\x1a\x33\n\x11UpsertValuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x35\n\x13SchemaMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1aj\n\x12\x46ieldMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\x43\n\x05value\x18\x02 \x01(\x0b\x32\x34.alance.proto.transaction.UpdateConfig.FieldMetadata:\x02\x38\x01\x1a`\n\x19\x46ieldMetadataUpdatesEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\x32\n\x05value\x18\x02 \x01(\x0b\x32#.alance.proto.transaction.UpdateMap:\x02\x38\x01\x1a\x96\x01\n\rFieldMetadata\x12T\n\x08metadata\x18\x05 \x03(\x0b\x32\x42.alance.proto.transaction.UpdateConfig.FieldMetadata.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x93\x01\n\tUpdateMap\x12\x41\n\x0eupdate_entries\x18\x01 \x03(\x0b\x32).alance.proto.transaction.UpdateMap.Entry\x12\x0f\n\x07replace\x18\x02 \x01(\x08\x1a\x32\n\x05\x45ntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x12\n\x05value\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x08\n\x06_value\"\xa6\x01\n\x0f\x44\x61taReplacement\x12\x45\n\x0creplacements\x18\x01 \x03(\x0b\x32/.alance.proto.transaction.DataReplacement.Group\x1aL\n\x05Group\x12\x13\n\x0b\x66ragment_id\x18\x01 \x01(\x04\x12.\n\x08new_file\x18\x02 \x01(\x0b\x32\x1c.alance.proto.table.DataFile\"\x90\x01\n\x05\x43lone\x12\x12\n\nis_shallow\x18\x01 \x01(\x08\x12\x15\n\x08ref_name\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x13\n\x0bref_version\x18\x03 \x01(\x04\x12\x10\n\x08ref_path\x18\x04 \x01(\t\x12\x18\n\x0b\x62ranch_name\x18\x05 \x01(\tH\x01\x88\x01\x01\x42\x0b\n\t_ref_nameB\x0e\n\x0c_branch_name\">\n\x0bUpdateBases\x12/\n\tnew_bases\x18\x01 \x03(\x0b\x32\x1c.alance.proto.table.BasePathb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -51,40 +52,66 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_UPDATECONFIG_FIELDMETADATAUPDATESENTRY']._serialized_options = b'8\001'
   _globals['_UPDATECONFIG_FIELDMETADATA_METADATAENTRY']._loaded_options = None
   _globals['_UPDATECONFIG_FIELDMETADATA_METADATAENTRY']._serialized_options = b'8\001'
-  _globals['_TRANSACTION']._serialized_start=112
-  _globals['_TRANSACTION']._serialized_end=878
-  _globals['_TRANSACTION_TRANSACTIONPROPERTIESENTRY']._serialized_start=805
-  _globals['_TRANSACTION_TRANSACTIONPROPERTIESENTRY']._serialized_end=865
-  _globals['_APPEND']._serialized_start=880
-  _globals['_APPEND']._serialized_end=941
-  _globals['_OVERWRITE']._serialized_start=944
-  _globals['_OVERWRITE']._serialized_end=1337
-  _globals['_OVERWRITE_SCHEMAMETADATAENTRY']._serialized_start=1225
-  _globals['_OVERWRITE_SCHEMAMETADATAENTRY']._serialized_end=1278
-  _globals['_OVERWRITE_CONFIGUPSERTVALUESENTRY']._serialized_start=1280
-  _globals['_OVERWRITE_CONFIGUPSERTVALUESENTRY']._serialized_end=1337
-  _globals['_MERGE']._serialized_start=1340
-  _globals['_MERGE']._serialized_end=1606
-  _globals['_MERGE_SCHEMAMETADATAENTRY']._serialized_start=1225
-  _globals['_MERGE_SCHEMAMETADATAENTRY']._serialized_end=1278
-  _globals['_PROJECT']._serialized_start=1608
-  _globals['_PROJECT']._serialized_end=1690
-  _globals['_UPDATECONFIG']._serialized_start=1693
-  _globals['_UPDATECONFIG']._serialized_end=2742
-  _globals['_UPDATECONFIG_UPSERTVALUESENTRY']._serialized_start=2277
-  _globals['_UPDATECONFIG_UPSERTVALUESENTRY']._serialized_end=2328
-  _globals['_UPDATECONFIG_SCHEMAMETADATAENTRY']._serialized_start=2330
-  _globals['_UPDATECONFIG_SCHEMAMETADATAENTRY']._serialized_end=2383
-  _globals['_UPDATECONFIG_FIELDMETADATAENTRY']._serialized_start=2385
-  _globals['_UPDATECONFIG_FIELDMETADATAENTRY']._serialized_end=2491
-  _globals['_UPDATECONFIG_FIELDMETADATAUPDATESENTRY']._serialized_start=2493
-  _globals['_UPDATECONFIG_FIELDMETADATAUPDATESENTRY']._serialized_end=2589
-  _globals['_UPDATECONFIG_FIELDMETADATA']._serialized_start=2592
-  _globals['_UPDATECONFIG_FIELDMETADATA']._serialized_end=2742
-  _globals['_UPDATECONFIG_FIELDMETADATA_METADATAENTRY']._serialized_start=2695
-  _globals['_UPDATECONFIG_FIELDMETADATA_METADATAENTRY']._serialized_end=2742
-  _globals['_UPDATEMAP']._serialized_start=2745
-  _globals['_UPDATEMAP']._serialized_end=2892
-  _globals['_UPDATEMAP_ENTRY']._serialized_start=2842
-  _globals['_UPDATEMAP_ENTRY']._serialized_end=2892
+  _globals['_TRANSACTION']._serialized_start=139
+  _globals['_TRANSACTION']._serialized_end=1241
+  _globals['_TRANSACTION_TRANSACTIONPROPERTIESENTRY']._serialized_start=1168
+  _globals['_TRANSACTION_TRANSACTIONPROPERTIESENTRY']._serialized_end=1228
+  _globals['_APPEND']._serialized_start=1243
+  _globals['_APPEND']._serialized_end=1304
+  _globals['_DELETE']._serialized_start=1306
+  _globals['_DELETE']._serialized_end=1424
+  _globals['_OVERWRITE']._serialized_start=1427
+  _globals['_OVERWRITE']._serialized_end=1873
+  _globals['_OVERWRITE_SCHEMAMETADATAENTRY']._serialized_start=1761
+  _globals['_OVERWRITE_SCHEMAMETADATAENTRY']._serialized_end=1814
+  _globals['_OVERWRITE_CONFIGUPSERTVALUESENTRY']._serialized_start=1816
+  _globals['_OVERWRITE_CONFIGUPSERTVALUESENTRY']._serialized_end=1873
+  _globals['_CREATEINDEX']._serialized_start=1876
+  _globals['_CREATEINDEX']._serialized_end=2005
+  _globals['_REWRITE']._serialized_start=2008
+  _globals['_REWRITE']._serialized_end=2623
+  _globals['_REWRITE_GROUP']._serialized_start=2267
+  _globals['_REWRITE_GROUP']._serialized_end=2388
+  _globals['_REWRITE_REWRITTENINDEX']._serialized_start=2391
+  _globals['_REWRITE_REWRITTENINDEX']._serialized_end=2623
+  _globals['_MERGE']._serialized_start=2626
+  _globals['_MERGE']._serialized_end=2892
+  _globals['_MERGE_SCHEMAMETADATAENTRY']._serialized_start=1761
+  _globals['_MERGE_SCHEMAMETADATAENTRY']._serialized_end=1814
+  _globals['_RESTORE']._serialized_start=2894
+  _globals['_RESTORE']._serialized_end=2920
+  _globals['_RESERVEFRAGMENTS']._serialized_start=2922
+  _globals['_RESERVEFRAGMENTS']._serialized_end=2963
+  _globals['_UPDATE']._serialized_start=2966
+  _globals['_UPDATE']._serialized_end=3364
+  _globals['_UPDATE_MODE']._serialized_start=3285
+  _globals['_UPDATE_MODE']._serialized_end=3330
+  _globals['_PROJECT']._serialized_start=3366
+  _globals['_PROJECT']._serialized_end=3448
+  _globals['_UPDATECONFIG']._serialized_start=3451
+  _globals['_UPDATECONFIG']._serialized_end=4500
+  _globals['_UPDATECONFIG_UPSERTVALUESENTRY']._serialized_start=4035
+  _globals['_UPDATECONFIG_UPSERTVALUESENTRY']._serialized_end=4086
+  _globals['_UPDATECONFIG_SCHEMAMETADATAENTRY']._serialized_start=4088
+  _globals['_UPDATECONFIG_SCHEMAMETADATAENTRY']._serialized_end=4141
+  _globals['_UPDATECONFIG_FIELDMETADATAENTRY']._serialized_start=4143
+  _globals['_UPDATECONFIG_FIELDMETADATAENTRY']._serialized_end=4249
+  _globals['_UPDATECONFIG_FIELDMETADATAUPDATESENTRY']._serialized_start=4251
+  _globals['_UPDATECONFIG_FIELDMETADATAUPDATESENTRY']._serialized_end=4347
+  _globals['_UPDATECONFIG_FIELDMETADATA']._serialized_start=4350
+  _globals['_UPDATECONFIG_FIELDMETADATA']._serialized_end=4500
+  _globals['_UPDATECONFIG_FIELDMETADATA_METADATAENTRY']._serialized_start=4453
+  _globals['_UPDATECONFIG_FIELDMETADATA_METADATAENTRY']._serialized_end=4500
+  _globals['_UPDATEMAP']._serialized_start=4503
+  _globals['_UPDATEMAP']._serialized_end=4650
+  _globals['_UPDATEMAP_ENTRY']._serialized_start=4600
+  _globals['_UPDATEMAP_ENTRY']._serialized_end=4650
+  _globals['_DATAREPLACEMENT']._serialized_start=4653
+  _globals['_DATAREPLACEMENT']._serialized_end=4819
+  _globals['_DATAREPLACEMENT_GROUP']._serialized_start=4743
+  _globals['_DATAREPLACEMENT_GROUP']._serialized_end=4819
+  _globals['_CLONE']._serialized_start=4822
+  _globals['_CLONE']._serialized_end=4966
+  _globals['_UPDATEBASES']._serialized_start=4968
+  _globals['_UPDATEBASES']._serialized_end=5030
 # @@protoc_insertion_point(module_scope)

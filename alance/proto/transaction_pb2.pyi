@@ -1,6 +1,8 @@
 from alance.proto import file_pb2 as _file_pb2
 from alance.proto import table_pb2 as _table_pb2
+from google.protobuf import any_pb2 as _any_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
@@ -41,22 +43,22 @@ class Transaction(_message.Message):
     tag: str
     transaction_properties: _containers.ScalarMap[str, str]
     append: Append
-    delete: bytes
+    delete: Delete
     overwrite: Overwrite
-    create_index: bytes
-    rewrite: bytes
+    create_index: CreateIndex
+    rewrite: Rewrite
     merge: Merge
-    restore: bytes
-    reserve_fragments: bytes
-    update: bytes
+    restore: Restore
+    reserve_fragments: ReserveFragments
+    update: Update
     project: Project
     update_config: UpdateConfig
-    data_replacement: bytes
+    data_replacement: DataReplacement
     update_mem_wal_state: bytes
-    clone: bytes
-    update_bases: bytes
+    clone: Clone
+    update_bases: UpdateBases
     data_overlay: bytes
-    def __init__(self, read_version: _Optional[int] = ..., uuid: _Optional[str] = ..., tag: _Optional[str] = ..., transaction_properties: _Optional[_Mapping[str, str]] = ..., append: _Optional[_Union[Append, _Mapping]] = ..., delete: _Optional[bytes] = ..., overwrite: _Optional[_Union[Overwrite, _Mapping]] = ..., create_index: _Optional[bytes] = ..., rewrite: _Optional[bytes] = ..., merge: _Optional[_Union[Merge, _Mapping]] = ..., restore: _Optional[bytes] = ..., reserve_fragments: _Optional[bytes] = ..., update: _Optional[bytes] = ..., project: _Optional[_Union[Project, _Mapping]] = ..., update_config: _Optional[_Union[UpdateConfig, _Mapping]] = ..., data_replacement: _Optional[bytes] = ..., update_mem_wal_state: _Optional[bytes] = ..., clone: _Optional[bytes] = ..., update_bases: _Optional[bytes] = ..., data_overlay: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, read_version: _Optional[int] = ..., uuid: _Optional[str] = ..., tag: _Optional[str] = ..., transaction_properties: _Optional[_Mapping[str, str]] = ..., append: _Optional[_Union[Append, _Mapping]] = ..., delete: _Optional[_Union[Delete, _Mapping]] = ..., overwrite: _Optional[_Union[Overwrite, _Mapping]] = ..., create_index: _Optional[_Union[CreateIndex, _Mapping]] = ..., rewrite: _Optional[_Union[Rewrite, _Mapping]] = ..., merge: _Optional[_Union[Merge, _Mapping]] = ..., restore: _Optional[_Union[Restore, _Mapping]] = ..., reserve_fragments: _Optional[_Union[ReserveFragments, _Mapping]] = ..., update: _Optional[_Union[Update, _Mapping]] = ..., project: _Optional[_Union[Project, _Mapping]] = ..., update_config: _Optional[_Union[UpdateConfig, _Mapping]] = ..., data_replacement: _Optional[_Union[DataReplacement, _Mapping]] = ..., update_mem_wal_state: _Optional[bytes] = ..., clone: _Optional[_Union[Clone, _Mapping]] = ..., update_bases: _Optional[_Union[UpdateBases, _Mapping]] = ..., data_overlay: _Optional[bytes] = ...) -> None: ...
 
 class Append(_message.Message):
     __slots__ = ("fragments",)
@@ -64,8 +66,18 @@ class Append(_message.Message):
     fragments: _containers.RepeatedCompositeFieldContainer[_table_pb2.DataFragment]
     def __init__(self, fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ...) -> None: ...
 
+class Delete(_message.Message):
+    __slots__ = ("updated_fragments", "deleted_fragment_ids", "predicate")
+    UPDATED_FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
+    DELETED_FRAGMENT_IDS_FIELD_NUMBER: _ClassVar[int]
+    PREDICATE_FIELD_NUMBER: _ClassVar[int]
+    updated_fragments: _containers.RepeatedCompositeFieldContainer[_table_pb2.DataFragment]
+    deleted_fragment_ids: _containers.RepeatedScalarFieldContainer[int]
+    predicate: str
+    def __init__(self, updated_fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ..., deleted_fragment_ids: _Optional[_Iterable[int]] = ..., predicate: _Optional[str] = ...) -> None: ...
+
 class Overwrite(_message.Message):
-    __slots__ = ("fragments", "schema", "schema_metadata", "config_upsert_values")
+    __slots__ = ("fragments", "schema", "schema_metadata", "config_upsert_values", "initial_bases")
     class SchemaMetadataEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -84,11 +96,53 @@ class Overwrite(_message.Message):
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_METADATA_FIELD_NUMBER: _ClassVar[int]
     CONFIG_UPSERT_VALUES_FIELD_NUMBER: _ClassVar[int]
+    INITIAL_BASES_FIELD_NUMBER: _ClassVar[int]
     fragments: _containers.RepeatedCompositeFieldContainer[_table_pb2.DataFragment]
     schema: _containers.RepeatedCompositeFieldContainer[_file_pb2.Field]
     schema_metadata: _containers.ScalarMap[str, bytes]
     config_upsert_values: _containers.ScalarMap[str, str]
-    def __init__(self, fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ..., schema: _Optional[_Iterable[_Union[_file_pb2.Field, _Mapping]]] = ..., schema_metadata: _Optional[_Mapping[str, bytes]] = ..., config_upsert_values: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    initial_bases: _containers.RepeatedCompositeFieldContainer[_table_pb2.BasePath]
+    def __init__(self, fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ..., schema: _Optional[_Iterable[_Union[_file_pb2.Field, _Mapping]]] = ..., schema_metadata: _Optional[_Mapping[str, bytes]] = ..., config_upsert_values: _Optional[_Mapping[str, str]] = ..., initial_bases: _Optional[_Iterable[_Union[_table_pb2.BasePath, _Mapping]]] = ...) -> None: ...
+
+class CreateIndex(_message.Message):
+    __slots__ = ("new_indices", "removed_indices")
+    NEW_INDICES_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_INDICES_FIELD_NUMBER: _ClassVar[int]
+    new_indices: _containers.RepeatedCompositeFieldContainer[_table_pb2.IndexMetadata]
+    removed_indices: _containers.RepeatedCompositeFieldContainer[_table_pb2.IndexMetadata]
+    def __init__(self, new_indices: _Optional[_Iterable[_Union[_table_pb2.IndexMetadata, _Mapping]]] = ..., removed_indices: _Optional[_Iterable[_Union[_table_pb2.IndexMetadata, _Mapping]]] = ...) -> None: ...
+
+class Rewrite(_message.Message):
+    __slots__ = ("old_fragments", "new_fragments", "groups", "rewritten_indices")
+    class Group(_message.Message):
+        __slots__ = ("old_fragments", "new_fragments")
+        OLD_FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
+        NEW_FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
+        old_fragments: _containers.RepeatedCompositeFieldContainer[_table_pb2.DataFragment]
+        new_fragments: _containers.RepeatedCompositeFieldContainer[_table_pb2.DataFragment]
+        def __init__(self, old_fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ..., new_fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ...) -> None: ...
+    class RewrittenIndex(_message.Message):
+        __slots__ = ("old_id", "new_id", "new_index_details", "new_index_version", "new_index_files")
+        OLD_ID_FIELD_NUMBER: _ClassVar[int]
+        NEW_ID_FIELD_NUMBER: _ClassVar[int]
+        NEW_INDEX_DETAILS_FIELD_NUMBER: _ClassVar[int]
+        NEW_INDEX_VERSION_FIELD_NUMBER: _ClassVar[int]
+        NEW_INDEX_FILES_FIELD_NUMBER: _ClassVar[int]
+        old_id: _table_pb2.UUID
+        new_id: _table_pb2.UUID
+        new_index_details: _any_pb2.Any
+        new_index_version: int
+        new_index_files: _containers.RepeatedCompositeFieldContainer[_table_pb2.IndexFile]
+        def __init__(self, old_id: _Optional[_Union[_table_pb2.UUID, _Mapping]] = ..., new_id: _Optional[_Union[_table_pb2.UUID, _Mapping]] = ..., new_index_details: _Optional[_Union[_any_pb2.Any, _Mapping]] = ..., new_index_version: _Optional[int] = ..., new_index_files: _Optional[_Iterable[_Union[_table_pb2.IndexFile, _Mapping]]] = ...) -> None: ...
+    OLD_FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
+    NEW_FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    REWRITTEN_INDICES_FIELD_NUMBER: _ClassVar[int]
+    old_fragments: _containers.RepeatedCompositeFieldContainer[_table_pb2.DataFragment]
+    new_fragments: _containers.RepeatedCompositeFieldContainer[_table_pb2.DataFragment]
+    groups: _containers.RepeatedCompositeFieldContainer[Rewrite.Group]
+    rewritten_indices: _containers.RepeatedCompositeFieldContainer[Rewrite.RewrittenIndex]
+    def __init__(self, old_fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ..., new_fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[Rewrite.Group, _Mapping]]] = ..., rewritten_indices: _Optional[_Iterable[_Union[Rewrite.RewrittenIndex, _Mapping]]] = ...) -> None: ...
 
 class Merge(_message.Message):
     __slots__ = ("fragments", "schema", "schema_metadata", "preserves_nullability")
@@ -108,6 +162,42 @@ class Merge(_message.Message):
     schema_metadata: _containers.ScalarMap[str, bytes]
     preserves_nullability: bool
     def __init__(self, fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ..., schema: _Optional[_Iterable[_Union[_file_pb2.Field, _Mapping]]] = ..., schema_metadata: _Optional[_Mapping[str, bytes]] = ..., preserves_nullability: bool = ...) -> None: ...
+
+class Restore(_message.Message):
+    __slots__ = ("version",)
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    def __init__(self, version: _Optional[int] = ...) -> None: ...
+
+class ReserveFragments(_message.Message):
+    __slots__ = ("num_fragments",)
+    NUM_FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
+    num_fragments: int
+    def __init__(self, num_fragments: _Optional[int] = ...) -> None: ...
+
+class Update(_message.Message):
+    __slots__ = ("removed_fragment_ids", "updated_fragments", "new_fragments", "fields_modified", "fields_for_preserving_frag_bitmap", "update_mode", "inserted_rows")
+    class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        REWRITE_ROWS: _ClassVar[Update.Mode]
+        REWRITE_COLUMNS: _ClassVar[Update.Mode]
+    REWRITE_ROWS: Update.Mode
+    REWRITE_COLUMNS: Update.Mode
+    REMOVED_FRAGMENT_IDS_FIELD_NUMBER: _ClassVar[int]
+    UPDATED_FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
+    NEW_FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
+    FIELDS_MODIFIED_FIELD_NUMBER: _ClassVar[int]
+    FIELDS_FOR_PRESERVING_FRAG_BITMAP_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_MODE_FIELD_NUMBER: _ClassVar[int]
+    INSERTED_ROWS_FIELD_NUMBER: _ClassVar[int]
+    removed_fragment_ids: _containers.RepeatedScalarFieldContainer[int]
+    updated_fragments: _containers.RepeatedCompositeFieldContainer[_table_pb2.DataFragment]
+    new_fragments: _containers.RepeatedCompositeFieldContainer[_table_pb2.DataFragment]
+    fields_modified: _containers.RepeatedScalarFieldContainer[int]
+    fields_for_preserving_frag_bitmap: _containers.RepeatedScalarFieldContainer[int]
+    update_mode: Update.Mode
+    inserted_rows: bytes
+    def __init__(self, removed_fragment_ids: _Optional[_Iterable[int]] = ..., updated_fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ..., new_fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ..., fields_modified: _Optional[_Iterable[int]] = ..., fields_for_preserving_frag_bitmap: _Optional[_Iterable[int]] = ..., update_mode: _Optional[_Union[Update.Mode, str]] = ..., inserted_rows: _Optional[bytes] = ...) -> None: ...
 
 class Project(_message.Message):
     __slots__ = ("schema", "preserves_nullability")
@@ -191,3 +281,36 @@ class UpdateMap(_message.Message):
     update_entries: _containers.RepeatedCompositeFieldContainer[UpdateMap.Entry]
     replace: bool
     def __init__(self, update_entries: _Optional[_Iterable[_Union[UpdateMap.Entry, _Mapping]]] = ..., replace: bool = ...) -> None: ...
+
+class DataReplacement(_message.Message):
+    __slots__ = ("replacements",)
+    class Group(_message.Message):
+        __slots__ = ("fragment_id", "new_file")
+        FRAGMENT_ID_FIELD_NUMBER: _ClassVar[int]
+        NEW_FILE_FIELD_NUMBER: _ClassVar[int]
+        fragment_id: int
+        new_file: _table_pb2.DataFile
+        def __init__(self, fragment_id: _Optional[int] = ..., new_file: _Optional[_Union[_table_pb2.DataFile, _Mapping]] = ...) -> None: ...
+    REPLACEMENTS_FIELD_NUMBER: _ClassVar[int]
+    replacements: _containers.RepeatedCompositeFieldContainer[DataReplacement.Group]
+    def __init__(self, replacements: _Optional[_Iterable[_Union[DataReplacement.Group, _Mapping]]] = ...) -> None: ...
+
+class Clone(_message.Message):
+    __slots__ = ("is_shallow", "ref_name", "ref_version", "ref_path", "branch_name")
+    IS_SHALLOW_FIELD_NUMBER: _ClassVar[int]
+    REF_NAME_FIELD_NUMBER: _ClassVar[int]
+    REF_VERSION_FIELD_NUMBER: _ClassVar[int]
+    REF_PATH_FIELD_NUMBER: _ClassVar[int]
+    BRANCH_NAME_FIELD_NUMBER: _ClassVar[int]
+    is_shallow: bool
+    ref_name: str
+    ref_version: int
+    ref_path: str
+    branch_name: str
+    def __init__(self, is_shallow: bool = ..., ref_name: _Optional[str] = ..., ref_version: _Optional[int] = ..., ref_path: _Optional[str] = ..., branch_name: _Optional[str] = ...) -> None: ...
+
+class UpdateBases(_message.Message):
+    __slots__ = ("new_bases",)
+    NEW_BASES_FIELD_NUMBER: _ClassVar[int]
+    new_bases: _containers.RepeatedCompositeFieldContainer[_table_pb2.BasePath]
+    def __init__(self, new_bases: _Optional[_Iterable[_Union[_table_pb2.BasePath, _Mapping]]] = ...) -> None: ...

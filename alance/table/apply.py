@@ -10,8 +10,11 @@ from alance.table.features import Feature, compute_flags
 from alance.table.manifest import Fragment, Manifest, WriterVersion
 from alance.table.naming import VERSION_MAX
 from alance.table.operations import Append, Overwrite
+from alance.table.row_ids import ROW_ID_MAX, RowIds
+from alance.table.row_versions import RowVersions
 from alance.table.transaction import Transaction
-from alance.table.wire import FRAGMENT_ID_MAX, build_row_id_range, build_row_versions
+from alance.table.wire import FRAGMENT_ID_MAX
+from alance.table.wire_rows import build_row_ids, build_row_versions
 from alance.table.wire_transaction import build_transaction
 from alance.types import FileVersion
 
@@ -21,9 +24,6 @@ WRITER = WriterVersion("alance", "0.1.0")
 
 TRANSACTION_BYTES_MAX = 20 << 20
 """A longer transaction is in its file only, not in the manifest as well."""
-
-ROW_ID_MAX = (1 << 64) - 2
-"""The next row id must fit 64 bits, and all ones means no row."""
 
 
 def apply(base: Manifest | None, transaction: Transaction, *, timestamp_ns: int) -> Manifest:
@@ -138,10 +138,12 @@ def _with_new_fragments(
             stop = next_row_id + fragment.physical_rows
             if stop > ROW_ID_MAX:
                 raise InvalidInputError(f"stable row ids are used up: the next is {next_row_id}")
-            versions = build_row_versions(fragment.physical_rows, draft.version)
+            versions = build_row_versions(
+                RowVersions.uniform(fragment.physical_rows, draft.version)
+            )
             fragment = replace(
                 fragment,
-                row_ids=build_row_id_range(next_row_id, stop),
+                row_ids=build_row_ids(RowIds.from_range(next_row_id, stop)),
                 created_at=versions,
                 last_updated_at=versions,
             )

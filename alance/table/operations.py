@@ -8,7 +8,7 @@ from enum import Enum
 from typing import ClassVar, TypeAlias
 
 from alance.file.schema import Schema
-from alance.table.indices import IndexMetadata
+from alance.table.indices import IndexFile, IndexMetadata
 from alance.table.manifest import BasePath, DataFile, Fragment
 from alance.types import FileVersion
 
@@ -57,6 +57,8 @@ class Overwrite:
         Of the new version; its ids start at 0.
     config
         Settings to add or change.
+    initial_bases
+        Base paths that the fragments refer to.
     file_version
         What the new version declares, None for what the old one did. Not part of the stored record.
     stable_row_ids
@@ -68,6 +70,7 @@ class Overwrite:
     fragments: tuple[Fragment, ...]
     schema: Schema
     config: Mapping[str, str] = field(default_factory=dict)
+    initial_bases: tuple[BasePath, ...] = ()
     file_version: FileVersion | None = None
     stable_row_ids: bool = False
 
@@ -166,6 +169,8 @@ class RewrittenIndex:
         Serialized `google.protobuf.Any`; None keeps what was.
     new_index_version
         0 keeps what was.
+    new_index_files
+        Its files; none when the writer did not list them.
     unknown
         Stored fields that this library does not interpret.
     """
@@ -174,6 +179,7 @@ class RewrittenIndex:
     new_id: str
     new_index_details: bytes | None = field(default=None, repr=False)
     new_index_version: int = 0
+    new_index_files: tuple[IndexFile, ...] = ()
     unknown: bytes = field(default=b"", repr=False)
 
 
@@ -188,7 +194,8 @@ class Rewrite:
     rewritten_indices
         Segments that changed with them.
     fragment_reuse_index
-        The system index that later maps addresses, where indices were left as they are.
+        The system index that later maps addresses, where indices were left as they are. Not part
+        of the stored record.
     """
 
     name: ClassVar[str] = "Rewrite"

@@ -1,7 +1,7 @@
-"""Protobuf <-> manifests and fragments; `wire_transaction` has the transactions.
+"""Protobuf <-> manifests and fragments; `wire_transaction` and the others have what goes with them.
 
-These two are the only modules of the table that see messages. What a message carries beyond what we
-interpret is kept as bytes and written back as it came.
+The `wire` modules are the only ones of the table that see messages. What a message carries beyond
+what we interpret is kept as bytes and written back as it came.
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ from alance.types import FileVersion
 
 __all__ = [
     "FRAGMENT_ID_MAX",
+    "base_path_from_message",
+    "base_path_to_message",
     "build_fragment",
     "build_manifest",
-    "build_row_id_range",
-    "build_row_versions",
+    "data_file_from_message",
+    "data_file_to_message",
     "decode",
     "fragment_from_message",
     "fragment_to_message",
@@ -82,7 +84,7 @@ def parse_manifest(data: memoryview, *, path: str, naming: Naming = Naming.V2) -
     message = decode(tables.Manifest, manifest_section(data, path), path)
     check_readable(message.reader_feature_flags, path)
     fragments = tuple(fragment_from_message(fragment, path) for fragment in message.fragments)
-    base_paths = tuple(_parse_base_path(base) for base in message.base_paths)
+    base_paths = tuple(base_path_from_message(base) for base in message.base_paths)
     _check_fragments(fragments, base_paths, path)
     section = message.index_section if message.HasField("index_section") else None
     index_section = None if section is None else read_section(data, section, path, "index")
@@ -130,7 +132,7 @@ def build_manifest(manifest: Manifest) -> list[bytes]:
             file_format="lance", version=manifest.file_version.value
         ),
         config=manifest.config,
-        base_paths=[_build_base_path(base) for base in manifest.base_paths],
+        base_paths=[base_path_to_message(base) for base in manifest.base_paths],
         table_metadata=manifest.table_metadata,
         branch=manifest.branch,
         max_allocated_field_id=manifest.max_allocated_field_id,
@@ -164,19 +166,6 @@ def parse_fragment(data: bytes) -> Fragment:
 def build_fragment(fragment: Fragment) -> bytes:
     """Fragment as bytes, to be sent between processes."""
     return fragment_to_message(fragment).SerializeToString(deterministic=True)
-
-
-def build_row_id_range(start: int, stop: int) -> bytes:
-    """Sequence of the stable row ids start, ..., stop - 1."""
-    segment = tables.U64Segment(range=tables.U64Segment.Range(start=start, end=stop))
-    return tables.RowIdSequence(segments=[segment]).SerializeToString()
-
-
-def build_row_versions(num_rows: int, version: int) -> bytes:
-    """Sequence of row versions in which all rows have the same."""
-    span = tables.U64Segment(range=tables.U64Segment.Range(start=0, end=num_rows))
-    run = tables.RowDatasetVersionSequence.Run(span=span, version=version)
-    return tables.RowDatasetVersionSequence(runs=[run]).SerializeToString()
 
 
 def decode(kind: type[M], data: bytes | memoryview, path: str) -> M:
@@ -279,11 +268,13 @@ def _build_writer(writer: WriterVersion) -> tables.WriterVersion:
     )
 
 
-def _parse_base_path(message: tables.BasePath) -> BasePath:
+def base_path_from_message(message: tables.BasePath) -> BasePath:
+    """Base path of a manifest or an operation."""
     return BasePath(message.id, message.path, message.is_dataset_root, optional(message, "name"))
 
 
-def _build_base_path(base: BasePath) -> tables.BasePath:
+def base_path_to_message(base: BasePath) -> tables.BasePath:
+    """Message of a base path."""
     return tables.BasePath(
         id=base.id, name=base.name, is_dataset_root=base.is_dataset_root, path=base.path
     )
@@ -300,7 +291,7 @@ def fragment_from_message(message: tables.DataFragment, path: str) -> Fragment:
         )
     fragment = Fragment(
         id=message.id,
-        files=tuple(_parse_data_file(file, where, path) for file in message.files),
+        files=tuple(data_file_from_message(file, where, path) for file in message.files),
         physical_rows=message.physical_rows,
         deletion_file=_parse_deletion_file(message.deletion_file)
         if message.HasField("deletion_file")
@@ -325,7 +316,7 @@ def fragment_to_message(fragment: Fragment) -> tables.DataFragment:
     """Message of a fragment, with what was unknown in it."""
     message = tables.DataFragment(
         id=fragment.id,
-        files=[_build_data_file(file) for file in fragment.files],
+        files=[data_file_to_message(file) for file in fragment.files],
         physical_rows=fragment.physical_rows,
         inline_row_ids=fragment.row_ids,
         inline_created_at_versions=fragment.created_at,
@@ -337,7 +328,8 @@ def fragment_to_message(fragment: Fragment) -> tables.DataFragment:
     return message
 
 
-def _parse_data_file(message: tables.DataFile, where: str, path: str) -> DataFile:
+def data_file_from_message(message: tables.DataFile, where: str, path: str) -> DataFile:
+    """Data file of a fragment or an operation, checked as far as it can be alone."""
     _check_relative(message.path, where, path)
     try:
         version = FileVersion.from_footer(message.file_major_version, message.file_minor_version)
@@ -365,7 +357,8 @@ def _parse_data_file(message: tables.DataFile, where: str, path: str) -> DataFil
     )
 
 
-def _build_data_file(file: DataFile) -> tables.DataFile:
+def data_file_to_message(file: DataFile) -> tables.DataFile:
+    """Message of a data file, with what was unknown in it."""
     major, minor = file.file_version.manifest
     message = tables.DataFile(
         path=file.path,

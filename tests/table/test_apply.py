@@ -10,8 +10,11 @@ from alance.table.features import Feature
 from alance.table.manifest import DataFile, Manifest, Naming
 from alance.table.naming import VERSION_MAX
 from alance.table.operations import Other
+from alance.table.row_ids import RowIds
+from alance.table.row_versions import RowVersions
 from alance.table.transaction import Transaction, build_append, build_overwrite
-from alance.table.wire import FRAGMENT_ID_MAX, build_row_id_range, build_row_versions
+from alance.table.wire import FRAGMENT_ID_MAX
+from alance.table.wire_rows import build_row_ids, build_row_versions
 from alance.table.wire_transaction import build_transaction
 from alance.types import FileVersion
 from tests.table.samples import append, creation, fragment, manifest, paths, schema
@@ -109,11 +112,14 @@ def test_new_rows_get_stable_ids() -> None:
     assert (base.reader_flags, base.next_row_id) == (int(Feature.STABLE_ROW_IDS), 10)
     made = apply(base, append(base, "y", rows=4), timestamp_ns=NOW)
     assert made.next_row_id == 14
-    assert made.fragments[1].row_ids == build_row_id_range(10, 14)
-    assert made.fragments[1].created_at == build_row_versions(4, 2)
-    assert made.fragments[1].last_updated_at == build_row_versions(4, 2)
+    assert made.fragments[1].row_ids == build_row_ids(RowIds.from_range(10, 14))
+    assert made.fragments[1].created_at == build_row_versions(RowVersions.uniform(4, 2))
+    assert made.fragments[1].last_updated_at == build_row_versions(RowVersions.uniform(4, 2))
     again = apply(made, build_overwrite(made, schema(), [fragment("z")]), timestamp_ns=NOW)
-    assert (again.next_row_id, again.fragments[0].row_ids) == (24, build_row_id_range(14, 24))
+    assert (again.next_row_id, again.fragments[0].row_ids) == (
+        24,
+        build_row_ids(RowIds.from_range(14, 24)),
+    )
 
 
 def test_an_existing_table_keeps_to_row_addresses() -> None:

@@ -2,27 +2,48 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import lance
 import pyarrow as pa
 import pytest
 
-from alance.errors import CorruptFileError, FormatError
+from alance.errors import (
+    CorruptFileError,
+    FormatError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+)
 from alance.proto import transaction_pb2 as transactions
-from alance.table.manifest import Fragment
+from alance.table.indices import IndexFile, IndexMetadata, build_fragment_bitmap
+from alance.table.manifest import BasePath, DataFile
 from alance.table.operations import (
     Append,
+    Clone,
+    CreateIndex,
+    DataReplacement,
+    Delete,
     MapUpdate,
     Merge,
     Operation,
     Other,
     Overwrite,
     Project,
+    Replacement,
+    ReserveFragments,
+    Restore,
+    Rewrite,
+    RewriteGroup,
+    RewrittenIndex,
+    Update,
+    UpdateBases,
     UpdateConfig,
+    UpdateMode,
 )
 from alance.table.transaction import Transaction
 from alance.table.wire_transaction import build_transaction, parse_transaction
+from alance.types import FileVersion
 from tests.table.samples import fragment, objects_below, schema
 
 DATA = pa.table({"i": pa.array([1, 2, 3], pa.int32()), "s": ["x", None, "z"]})
@@ -55,6 +76,22 @@ def test_transactions_of_the_reference_come_back_bit_for_bit(tmp_path: Path) -> 
         assert build_transaction(parsed) == data
 
 
+UUIDS = [f"0000000{i}-0000-4000-8000-000000000000" for i in range(3)]
+INDEX = IndexMetadata(
+    UUIDS[0],
+    (1,),
+    "i_idx",
+    7,
+    fragment_bitmap=build_fragment_bitmap([0, 3]),
+    base_id=0,
+    index_details=b"\n\x02/x",
+    index_version=0,
+    created_at_ms=1,
+    files=(IndexFile("page_data.lance", 10),),
+    unknown=b"\x5a\x01\x05",  # field 11, covering fields
+)
+FILE = DataFile("x.lance", (0,), (0,), FileVersion.V2_1)
+
 OPERATIONS: list[Operation] = [
     Append((fragment("x"), fragment("y", fields=()))),
     Overwrite((fragment("x"),), schema("a", "b"), config={"k": "v"}),
@@ -67,13 +104,38 @@ OPERATIONS: list[Operation] = [
         schema_metadata=MapUpdate({"c": ""}),
         field_metadata={0: MapUpdate({"d": "2"}), -1: MapUpdate({})},
     ),
-    Other("Restore", b"\x08\x05"),
+    Overwrite((), schema("a"), initial_bases=(BasePath(1, "/x", True, "n"),)),
+    Delete((fragment("x", id=4),), (7, 9), "i > 3"),
+    CreateIndex((INDEX,), (replace(INDEX, uuid=UUIDS[1], fragment_bitmap=None),)),
+    Rewrite(
+        (RewriteGroup((fragment("x", id=1),), (fragment("y", id=8),)),),
+        (
+            RewrittenIndex(UUIDS[0], UUIDS[1], b"\n\x02/x", 3, (IndexFile("a", 1),), b"\x30\x01"),
+            RewrittenIndex(UUIDS[1], UUIDS[2]),
+        ),
+    ),
+    Restore(5),
+    ReserveFragments(4),
+    Update(
+        (3,), (fragment("x", id=1),), (fragment("y"),), (1,), (0, 1), UpdateMode.REWRITE_COLUMNS
+    ),
+    Update(inserted_rows=b"\x08\x01", unknown=b"\x52\x00"),
+    Update(update_mode=UpdateMode.REWRITE_ROWS),
+    DataReplacement((Replacement(3, FILE),)),
+    Clone(True, "tag", 3, "/path", "side"),
+    Clone(False, None, 3, "/path"),
+    UpdateBases((BasePath(0, "/x", False), BasePath(3, "/y", True, "n"))),
+    Other("UpdateMemWalState", b"\x08\x05"),
     Other("DataOverlay"),
     Other("Unknown", b"\xa2\x07\x02ab"),  # field 116
 ]
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def _name(operation: Operation) -> str:
+    return operation.name
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=_name)
 def test_round_trip(operation: Operation) -> None:
     value = Transaction(3, "u-u", operation, tag="t", properties={"b": "2", "a": "1"})
     assert parse_transaction(build_transaction(value), path="t") == value
@@ -105,12 +167,65 @@ def test_fragments_of_a_transaction_are_checked() -> None:
         parse_transaction(build_transaction(value), path="t")
 
 
+HOSTILE: list[tuple[Callable[[transactions.Transaction], object], str]] = [
+    (lambda m: m.delete.deleted_fragment_ids.append(2**32 - 1), "is no fragment id"),
+    (lambda m: m.update.removed_fragment_ids.append(2**40), "is no fragment id"),
+    (lambda m: m.update.fields_modified.append(2**31), "is no field id"),
+    (lambda m: m.restore.SetInParent(), "restores version 0"),
+    (lambda m: m.create_index.new_indices.add(name="i"), "uuid of an index segment has 0 bytes"),
+    (lambda m: _index(m, fields=[-1]), "a field id is negative"),
+    (lambda m: _index(m, fragment_bitmap=b"\x01"), "the fragment bitmap is damaged"),
+    (
+        lambda m: setattr(m.rewrite.rewritten_indices.add().old_id, "uuid", bytes(15)),
+        "old_id of an index segment has 15 bytes",
+    ),
+    (lambda m: m.data_replacement.replacements.add(fragment_id=2**33), "is no fragment id"),
+    (
+        lambda m: setattr(m.data_replacement.replacements.add().new_file, "path", "../x"),
+        "below data/",
+    ),
+]
+
+
+def _index(message: transactions.Transaction, **members: object) -> None:
+    index = message.create_index.new_indices.add(**members)  # type: ignore[arg-type]
+    index.uuid.uuid = bytes(16)
+
+
+@pytest.mark.parametrize(("make", "complaint"), HOSTILE, ids=[text for _, text in HOSTILE])
+def test_what_contradicts_the_format(
+    make: Callable[[transactions.Transaction], object], complaint: str
+) -> None:
+    message = transactions.Transaction()
+    make(message)
+    with pytest.raises(CorruptFileError, match=complaint):
+        parse_transaction(message.SerializeToString(), path="t")
+
+
+def test_a_mode_of_the_future() -> None:
+    with pytest.raises(UnsupportedFeatureError, match="mode 9"):
+        parse_transaction(b"\xe2\x06\x02\x38\x09", path="t")  # field 108: field 7 is 9
+
+
+def test_the_groups_of_old_writers() -> None:
+    message = transactions.Transaction()
+    message.rewrite.old_fragments.add(id=3)
+    message.rewrite.new_fragments.add(id=5)
+    (group,) = parse_transaction(message.SerializeToString(), path="t").operation.groups  # type: ignore[union-attr]
+    assert [fragment.id for fragment in (*group.old_fragments, *group.new_fragments)] == [3, 5]
+
+
+def test_a_known_operation_is_not_written_from_bytes() -> None:
+    with pytest.raises(InvalidInputError, match="not recorded as mere bytes"):
+        build_transaction(Transaction(1, "u", Other("Restore", b"\x08\x05")))
+
+
 def test_damaged_bytes_are_format_errors_only() -> None:
-    files: tuple[Fragment, ...] = (fragment("x"), fragment("y"))
-    data = build_transaction(Transaction(3, "uuid", Overwrite(files, schema(), {"k": "v"})))
     rng = random.Random(3)
     refused = 0
-    for _ in range(2000):
+    for i in range(4000):
+        operation = OPERATIONS[i % len(OPERATIONS)]
+        data = build_transaction(Transaction(3, "uuid", operation, properties={"k": "v"}))
         damaged = bytearray(data)
         for _ in range(rng.randint(1, 3)):
             damaged[rng.randrange(len(data))] = rng.randrange(256)
