@@ -188,7 +188,7 @@ HOSTILE: list[tuple[Callable[[transactions.Transaction], object], str]] = [
 
 
 def _index(message: transactions.Transaction, **members: object) -> None:
-    index = message.create_index.new_indices.add(**members)  # type: ignore[arg-type]
+    index = message.create_index.new_indices.add(**members)
     index.uuid.uuid = bytes(16)
 
 
@@ -211,7 +211,9 @@ def test_the_groups_of_old_writers() -> None:
     message = transactions.Transaction()
     message.rewrite.old_fragments.add(id=3)
     message.rewrite.new_fragments.add(id=5)
-    (group,) = parse_transaction(message.SerializeToString(), path="t").operation.groups  # type: ignore[union-attr]
+    operation = parse_transaction(message.SerializeToString(), path="t").operation
+    assert isinstance(operation, Rewrite)
+    (group,) = operation.groups
     assert [fragment.id for fragment in (*group.old_fragments, *group.new_fragments)] == [3, 5]
 
 
