@@ -56,7 +56,8 @@ def test_exported_names_are_documented(package: ModuleType, name: str, value: An
     assert value.__doc__, f"{package.__name__}.{name} has no docstring"
     if not inspect.isclass(value):
         return
-    for attribute, member in vars(value).items():
+    for attribute in dir(value):
+        member = inspect.getattr_static(value, attribute)
         if attribute.startswith("_") or not (callable(member) or isinstance(member, property)):
             continue
         assert inspect.getdoc(member), f"{package.__name__}.{name}.{attribute} has no docstring"

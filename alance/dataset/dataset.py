@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
 from alance.dataset.bridge import iterate_in_thread
-from alance.dataset.fragment import Places
+from alance.dataset.handle import Handle
+from alance.dataset.history import History
 from alance.dataset.projection import Columns, Projection, name_list
 from alance.dataset.scan import Scan
 from alance.dataset.source import Data
@@ -19,71 +17,18 @@ from alance.dataset.take import take_positions
 from alance.dataset.upload import WriteLimits, WriteProgress
 from alance.dataset.write import write
 from alance.errors import InvalidInputError, UnsupportedFeatureError, check_count
-from alance.io.uri import StorageOptions
 from alance.receipts import one_call
 from alance.session import Session
 from alance.table.features import Feature
-from alance.table.handler import ConditionalPut
 from alance.table.manifest import Fragment, Manifest
-from alance.table.versions import list_versions, read_manifest, refresh
 
-__all__ = ["Dataset", "Handle"]
+__all__ = ["Dataset"]
 
 PROJECTIONS_MAX = 64
 """Planned projections that a dataset keeps: services ask for the same few again and again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Handle:
-    """What leads to a dataset: enough to open it again elsewhere."""
-
-    uri: str
-    storage_options: StorageOptions
-    session: Session
-    places: Places
-
-    @classmethod
-    def of(
-        cls,
-        uri: str | os.PathLike[str],
-        storage_options: StorageOptions,
-        session: Session,
-    ) -> Handle:
-        """Resolve a URI; sends nothing."""
-        client, root = session.clients.open(uri, storage_options)
-        places = Places(session, client, root, ConditionalPut(), {})
-        return cls(os.fspath(uri), storage_options, session, places)
-
-    async def read(self, version: int | str | None) -> Manifest:
-        """Read the manifest of a version, None for the newest.
-
-        Raises
-        ------
-        DatasetNotFoundError, VersionNotFoundError
-            There is none.
-        InvalidInputError
-            No version number.
-        """
-        if isinstance(version, str):
-            raise UnsupportedFeatureError(
-                f"opening tag {version!r}: tags are not read by this library yet", feature="tags"
-            )
-        if version is not None:
-            check_count("version", version, least=1)
-        return await read_manifest(self.places.table, version)
-
-    def at(self, manifest: Manifest) -> Dataset:
-        """Return the dataset at a version, its base paths resolved."""
-        bases = {}
-        for base in manifest.base_paths:
-            client, root = self.session.clients.open(base.path, self.storage_options)
-            bases[base.id] = (client, root, base.is_dataset_root)
-        own = self.places
-        places = Places(own.session, own.client, own.root, own.handler, bases)
-        return Dataset(Handle(self.uri, self.storage_options, self.session, places), manifest)
-
-
-class Dataset:
+class Dataset(History):
     """One version of a dataset. Immutable: every change returns a new `Dataset`.
 
     Made by `alance.open_dataset` and `alance.write_dataset`. May be shared freely by tasks of one
@@ -91,8 +36,7 @@ class Dataset:
     """
 
     def __init__(self, handle: Handle, manifest: Manifest) -> None:
-        self._handle = handle
-        self._manifest = manifest
+        super().__init__(handle, manifest)
         self._places = handle.places
         self._projections: dict[tuple[object, ...], Projection] = {}
 
@@ -396,38 +340,7 @@ class Dataset:
             progress=progress,
             base=self._manifest,
         )
-        return self._handle.at(manifest)
-
-    @one_call
-    async def versions(self) -> list[dict[str, Any]]:
-        """List all versions, oldest first, as dicts of version, timestamp and metadata.
-
-        Notes
-        -----
-        Requests: a listing, then one per version.
-        """
-        found = await list_versions(self._places.table)
-        return [
-            {"version": one.version, "timestamp": one.timestamp, "metadata": dict(one.metadata)}
-            for one in found
-        ]
-
-    @one_call
-    async def checkout(self, version: int | str) -> Dataset:
-        """Open another version of this dataset; one request.
-
-        Raises
-        ------
-        VersionNotFoundError
-            There is no such version, or it has been cleaned up.
-        """
-        return self._handle.at(await self._handle.read(version))
-
-    @one_call
-    async def latest(self) -> Dataset:
-        """Open the newest version; one round of requests where it is this one or the next."""
-        manifest = await refresh(self._places.table, self._manifest)
-        return self if manifest is self._manifest else self._handle.at(manifest)
+        return self._at(manifest)
 
     def _project(
         self,

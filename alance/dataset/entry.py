@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
-from alance.dataset.dataset import Dataset, Handle
+from alance.dataset.dataset import Dataset
+from alance.dataset.handle import Handle
 from alance.dataset.source import Data, open_source
 from alance.dataset.upload import WriteLimits, WriteProgress, discard
 from alance.dataset.write import (
@@ -20,6 +21,7 @@ from alance.io.uri import StorageOptions
 from alance.receipts import one_call
 from alance.session import Session, current_session
 from alance.table.manifest import Fragment
+from alance.table.refs import Reference
 
 __all__ = [
     "commit_fragments",
@@ -34,7 +36,7 @@ __all__ = [
 async def open_dataset(
     uri: str | os.PathLike[str],
     *,
-    version: int | str | None = None,
+    version: Reference | None = None,
     storage_options: StorageOptions = None,
     session: Session | None = None,
 ) -> Dataset:
@@ -45,7 +47,8 @@ async def open_dataset(
     uri
         ``s3://bucket/path``, ``gs://``, ``az://``, ``file://``, ``memory://`` or a local path.
     version
-        Version number; None opens the newest.
+        Version number, tag, branch and number, or time, as for `Dataset.checkout`; None opens the
+        newest.
     storage_options
         Options by the names of pylance and object_store, such as ``aws_region``; or an obstore
         store or credential provider.
@@ -69,7 +72,7 @@ async def open_dataset(
     64 KiB takes one more.
     """
     handle = Handle.of(uri, storage_options, session or current_session())
-    return handle.at(await handle.read(version))
+    return Dataset(*await handle.find(version))
 
 
 @one_call
@@ -149,7 +152,7 @@ async def write_dataset(
         properties=transaction_properties,
         progress=progress,
     )
-    return handle.at(manifest)
+    return Dataset(handle.at(manifest), manifest)
 
 
 @one_call
@@ -232,7 +235,7 @@ async def commit_fragments(
         base=None if read_version is None else await handle.read(read_version),
     )
     manifest = await commit_version(target, fragments, properties=transaction_properties)
-    return handle.at(manifest)
+    return Dataset(handle.at(manifest), manifest)
 
 
 @one_call

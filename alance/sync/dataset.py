@@ -15,6 +15,7 @@ from alance.session import Session
 from alance.sync.run import run
 from alance.sync.scan import Scan
 from alance.table.manifest import Fragment
+from alance.table.refs import Reference
 
 __all__ = ["Dataset"]
 
@@ -198,8 +199,8 @@ class Dataset:
         """List all versions, oldest first."""
         return run(self._dataset.versions)
 
-    def checkout(self, version: int | str) -> Dataset:
-        """Open another version of this dataset."""
+    def checkout(self, version: Reference) -> Dataset:
+        """Open another version of this dataset; see `alance.Dataset.checkout`."""
         return Dataset(run(lambda: self._dataset.checkout(version)))
 
     def latest(self) -> Dataset:

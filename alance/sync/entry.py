@@ -15,6 +15,7 @@ from alance.session import Session
 from alance.sync.dataset import Dataset
 from alance.sync.run import run
 from alance.table.manifest import Fragment
+from alance.table.refs import Reference
 
 __all__ = [
     "commit_fragments",
@@ -28,7 +29,7 @@ __all__ = [
 def open_dataset(
     uri: str | os.PathLike[str],
     *,
-    version: int | str | None = None,
+    version: Reference | None = None,
     storage_options: StorageOptions = None,
     session: Session | None = None,
 ) -> Dataset:

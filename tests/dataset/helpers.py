@@ -11,8 +11,9 @@ from typing import Any
 import anyio
 import pyarrow as pa
 
-from alance.dataset.dataset import Dataset, Handle
+from alance.dataset.dataset import Dataset
 from alance.dataset.fragment import Places
+from alance.dataset.handle import Handle
 from alance.dataset.write import write
 from alance.io.store import ObjectStore
 from alance.session import Session, current_session
@@ -65,7 +66,7 @@ def handle(session: Session, store: ObjectStore) -> Handle:
 async def open_on(session: Session, store: ObjectStore) -> Dataset:
     """Open the dataset of a store of the test's own."""
     there = handle(session, store)
-    return there.at(await there.read(None))
+    return Dataset(*await there.find(None))
 
 
 async def write_on(session: Session, store: ObjectStore, data: Any, mode: str, **more: Any) -> None:

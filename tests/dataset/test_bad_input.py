@@ -83,7 +83,7 @@ class TestPlaces:
             await alance.open_dataset(dataset.uri, version=version)
 
     async def test_a_tag(self, dataset: alance.Dataset, tmp_path: Path) -> None:
-        async with refused(tmp_path, alance.UnsupportedFeatureError, "tag 'prod'"):
+        async with refused(tmp_path, alance.VersionNotFoundError, "has no tag 'prod'"):
             await alance.open_dataset(dataset.uri, version="prod")
 
     @pytest.mark.parametrize(

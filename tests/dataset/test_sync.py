@@ -245,7 +245,7 @@ def test_functions_have_the_same_arguments(name: str) -> None:
 )
 def test_classes_have_the_same_members(mine: type, theirs: type) -> None:
     def members(kind: type) -> set[str]:
-        return {name for name in vars(kind) if not name.startswith("_")}
+        return {name for name in dir(kind) if not name.startswith("_")}
 
     assert members(theirs) - members(mine) <= {"on"}
     assert members(mine) <= members(theirs)
