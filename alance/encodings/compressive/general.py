@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import pairwise
 
 import lz4.block
 import numpy as np
@@ -16,12 +14,14 @@ from alance.encodings.blocks import Bytes, Chunks, DataBlock, VariableWidthBlock
 from alance.encodings.registry import Compressive, EncodedChunks, EncodingRegistry, Stream
 from alance.encodings.spec import General, Spec
 from alance.errors import CorruptFileError, UnsupportedFeatureError
+from alance.kernels import lz4 as lz4_kernel
 
 __all__ = ["Codec", "GeneralEncoding", "compress_block", "compress_chunks", "compress_values"]
 
+Positions = npt.NDArray[np.int64]
 BYTES_MAX = 1 << 31
 RATIO_MAX = 1 << 16
-"""More than this no codec reaches; a forged size must not take memory."""
+"""More than this ZSTD does not reach; a forged size must not take memory."""
 LZ4_HIGH_LEVEL_MIN = 3
 """Below it LZ4 has one way to compress, the fast one."""
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -54,27 +54,21 @@ class GeneralEncoding(Compressive):
             raise UnsupportedFeatureError(
                 "compressed full-zip values of fixed width", feature="general on fixed width"
             )
-        unframe = _opened(spec.scheme)
-        bounds = block.offsets.tolist()
-        values = [unframe(block.data[start:stop]) for start, stop in pairwise(bounds)]
-        ends = np.cumsum([len(value) for value in values], dtype=np.int64)
+        starts = block.offsets[:-1].astype(np.int64)
+        data, sizes = _unframed(spec.scheme, block.data, starts, np.diff(block.offsets))
         offsets = np.zeros_like(block.offsets)
-        if len(ends) and ends[-1] > np.iinfo(offsets.dtype).max:
+        if len(data) > np.iinfo(offsets.dtype).max:
             raise UnsupportedFeatureError(
                 "more than 2 GiB of string bytes in one read; ask for fewer rows at once",
                 feature="32-bit offsets",
             )
-        offsets[1:] = ends
-        data = as_bytes(b"".join(values))
+        offsets[1:] = np.cumsum(sizes)
         return registry.decode_values(spec.values, VariableWidthBlock(offsets, data))
 
 
 def _decompressed(spec: General, chunks: Chunks) -> Chunks:
     """Chunks whose first buffer is plain; the others stay what they are."""
-    pairs = zip(chunks.offsets[0].tolist(), chunks.sizes[0].tolist(), strict=True)
-    unframe = _opened(spec.scheme)
-    plain = [unframe(chunks.data[start : start + size]) for start, size in pairs]
-    data, sizes = _join(plain)
+    data, sizes = _unframed(spec.scheme, chunks.data, chunks.offsets[0], chunks.sizes[0])
     first = np.cumsum(sizes) - sizes
     rest, rest_sizes = chunks.offsets[1:], chunks.sizes[1:]
     if len(rest):
@@ -87,34 +81,27 @@ def _decompressed(spec: General, chunks: Chunks) -> Chunks:
     )
 
 
-def _opened(scheme: str) -> Callable[[Bytes], bytes]:
-    """Return what unpacks framed buffers (specification: 2.1, section 11) of a scheme."""
+def _unframed(
+    scheme: str, data: Bytes, starts: Positions, sizes: Positions
+) -> tuple[Bytes, Positions]:
+    """Decompress framed buffers (specification: 2.1, section 11); also the size of each."""
     if scheme == "lz4":
-        unpack = _unlz4
-    elif scheme == "zstd":
-        codec = zstandard.ZstdDecompressor(max_window_size=BYTES_MAX)
-        unpack = partial(_unzstd, codec)
-    else:
+        plain, plain_sizes, status = lz4_kernel.decode(data, starts, sizes.astype(np.int64))
+        if status:
+            raise CorruptFileError(f"buffer {status - 1} compressed with lz4 is damaged")
+        return plain, plain_sizes
+    if scheme != "zstd":
         raise UnsupportedFeatureError(f"compression scheme {scheme!r}", feature=scheme)
-
-    def unframe(framed: Bytes) -> bytes:
-        if len(framed) == 0:
-            return b""
-        try:
-            return unpack(framed.data)
-        except (lz4.block.LZ4BlockError, zstandard.ZstdError, ValueError) as exc:
-            raise CorruptFileError(f"a buffer compressed with {scheme} is damaged: {exc}") from exc
-
-    return unframe
-
-
-def _unlz4(framed: memoryview) -> bytes:
-    size = _checked(int.from_bytes(framed[:4], "little"), len(framed))
-    plain: bytes = lz4.block.decompress(framed[4:], uncompressed_size=size)
-    return _complete(plain, size)
+    codec = zstandard.ZstdDecompressor(max_window_size=BYTES_MAX)
+    try:
+        return _join(_unzstd(codec, framed) for framed in _cut(data, starts, sizes))
+    except (zstandard.ZstdError, ValueError) as exc:
+        raise CorruptFileError(f"a buffer compressed with zstd is damaged: {exc}") from exc
 
 
 def _unzstd(codec: zstandard.ZstdDecompressor, framed: memoryview) -> bytes:
+    if len(framed) == 0:
+        return b""
     if framed[:4] == ZSTD_MAGIC and (len(framed) < 8 or not framed[4] & 0x10):
         return _stream(codec, framed)
     size = _checked(int.from_bytes(framed[:8], "little"), len(framed))
@@ -160,24 +147,30 @@ class Codec:
         """Description of something compressed with it."""
         return General(self.scheme, self.level, inner)
 
-    def open(self) -> Callable[[Bytes], bytes]:
-        """Return what frames one buffer (specification: 2.1, section 11)."""
-        if self.scheme == "zstd":
-            codec = zstandard.ZstdCompressor(level=self.level or 3)
-            return lambda plain: len(plain).to_bytes(8, "little") + codec.compress(plain.data)
+    def frame(self, data: Bytes, starts: Positions, sizes: Positions) -> tuple[Bytes, Positions]:
+        """Compress buffers one by one (specification: 2.1, section 11); also the size of each."""
         level = self.level or 0
-        mode = "high_compression" if level >= LZ4_HIGH_LEVEL_MIN else "default"
-
-        def frame(plain: Bytes) -> bytes:
-            block: bytes = lz4.block.compress(
-                plain.data, mode=mode, compression=level, store_size=False
+        if self.scheme == "lz4" and level < LZ4_HIGH_LEVEL_MIN:
+            return lz4_kernel.encode(data, starts, sizes)
+        buffers = _cut(data, starts, sizes)
+        if self.scheme == "lz4":
+            return _join(
+                lz4.block.compress(buffer, mode="high_compression", compression=level)
+                for buffer in buffers
             )
-            return len(plain).to_bytes(4, "little") + block
+        codec = zstandard.ZstdCompressor(level=level or 3)
+        return _join(
+            len(buffer).to_bytes(8, "little") + codec.compress(buffer) for buffer in buffers
+        )
 
-        return frame
+
+def _cut(data: Bytes, starts: Positions, sizes: Positions) -> Iterator[memoryview]:
+    """Views of buffers."""
+    stops = starts + sizes
+    return (data[a:b].data for a, b in zip(starts.tolist(), stops.tolist(), strict=True))
 
 
-def _join(parts: Iterable[bytes]) -> tuple[Bytes, npt.NDArray[np.int64]]:
+def _join(parts: Iterable[bytes]) -> tuple[Bytes, Positions]:
     """Buffers back to back and the size of each."""
     buffers = list(parts)
     return as_bytes(b"".join(buffers)), np.array([len(b) for b in buffers], np.int64)
@@ -186,22 +179,21 @@ def _join(parts: Iterable[bytes]) -> tuple[Bytes, npt.NDArray[np.int64]]:
 def compress_chunks(codec: Codec, chunks: EncodedChunks) -> EncodedChunks:
     """Compress the first value buffer of every chunk."""
     first, *rest = chunks.streams
-    frame = codec.open()
-    starts, stops = first.offsets.tolist(), (first.offsets + first.sizes).tolist()
-    data, sizes = _join(frame(first.data[a:b]) for a, b in zip(starts, stops, strict=True))
+    data, sizes = codec.frame(first.data, first.offsets, first.sizes)
     streams = (Stream.contiguous(data, sizes), *rest)
     return EncodedChunks(codec.describe(chunks.spec), streams, chunks.num_values)
 
 
 def compress_block(codec: Codec, data: Bytes) -> Bytes:
     """Compress a buffer in block form."""
-    return as_bytes(codec.open()(data))
+    framed, _ = codec.frame(data, np.zeros(1, np.int64), np.array([len(data)]))
+    return framed
 
 
 def compress_values(codec: Codec, block: VariableWidthBlock) -> VariableWidthBlock:
     """Compress every value alone; empty ones too have a frame."""
-    frame = codec.open()
-    data, sizes = _join(frame(block.data[a:b]) for a, b in pairwise(block.offsets.tolist()))
+    bounds = block.offsets.astype(np.int64)
+    data, sizes = codec.frame(block.data, bounds[:-1], np.diff(bounds))
     offsets = np.zeros_like(block.offsets)
     np.cumsum(sizes, out=offsets[1:], dtype=offsets.dtype)
     return VariableWidthBlock(offsets, data)
