@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from alance.dataset.bridge import iterate_in_thread
 from alance.dataset.handle import Handle
 from alance.dataset.history import History
 from alance.dataset.projection import Columns, Projection, name_list
+from alance.dataset.row_columns import ROW_ID, check_row_ids
+from alance.dataset.row_ids import build_index
 from alance.dataset.scan import Scan
 from alance.dataset.source import Data
 from alance.dataset.stream import ScanOptions
-from alance.dataset.take import take_positions
+from alance.dataset.take import row_numbers, take_addresses, take_positions
 from alance.dataset.upload import WriteLimits, WriteProgress
 from alance.dataset.write import write
-from alance.errors import InvalidInputError, UnsupportedFeatureError, check_count
+from alance.errors import InvalidInputError, check_count
 from alance.receipts import one_call
 from alance.session import Session
 from alance.table.features import Feature
 from alance.table.manifest import Fragment, Manifest
+from alance.table.row_ids import RowIdIndex
 
 __all__ = ["Dataset"]
 
@@ -39,6 +43,7 @@ class Dataset(History):
         super().__init__(handle, manifest)
         self._places = handle.places
         self._projections: dict[tuple[object, ...], Projection] = {}
+        self._row_ids: RowIdIndex | None = None
 
     def __repr__(self) -> str:
         return f"<alance.Dataset {self.uri} version {self.version}: {self._manifest.num_rows} rows>"
@@ -236,6 +241,66 @@ class Dataset(History):
         return await take_positions(self._places, self._manifest.fragments, indices, projection)
 
     @one_call
+    async def take_rows(self, row_ids: Iterable[int], columns: Columns = None) -> pa.Table:
+        """Read rows by row id, as `_rowid` gives it: an address where ids are not stable.
+
+        Parameters
+        ----------
+        row_ids
+            In any order, duplicates allowed.
+        columns
+            As in `scan`.
+
+        Returns
+        -------
+        pyarrow.Table
+            Rows in the order of `row_ids`, without those that no live row has.
+
+        Raises
+        ------
+        InvalidInputError
+            What is no row id, or an unknown column.
+        CorruptFileError, StoreError
+            A file is damaged; a request failed after the store's retries.
+
+        Notes
+        -----
+        Requests: those of `take`. The first use of stable ids of this object reads, one round
+        before, deletion files of fragments that updates have moved rows from.
+        """
+        wanted = row_numbers("row_ids", row_ids)
+        projection = self._project(columns)
+        if self._has_stable_row_ids:
+            if self._row_ids is None:
+                self._row_ids = await build_index(self._places, self.fragments)
+            wanted = self._row_ids.lookup(wanted)
+        return await take_addresses(self._places, self.fragments, wanted, projection)
+
+    @one_call
+    async def sample(self, n: int, seed: int | None = None, columns: Columns = None) -> pa.Table:
+        """Read n rows at random, each at most once, or all where there are fewer.
+
+        Parameters
+        ----------
+        n
+            From 0.
+        seed
+            Chooses the same rows, in the same order, of the same version again; None chooses anew.
+        columns
+            As in `scan`.
+
+        Notes
+        -----
+        Requests: those of `take`.
+        """
+        check_count("n", n, least=0)
+        if seed is not None:
+            check_count("seed", seed, least=0)
+        num_rows = self._manifest.num_rows
+        rows = np.random.default_rng(seed).choice(num_rows, min(n, num_rows), replace=False)
+        return await self.take(rows, columns)
+
+    @one_call
     async def head(self, n: int) -> pa.Table:
         """Read the first n rows, or all where there are fewer."""
         return await self.to_table(limit=n)
@@ -342,6 +407,10 @@ class Dataset(History):
         )
         return self._at(manifest)
 
+    @property
+    def _has_stable_row_ids(self) -> bool:
+        return bool(self._manifest.reader_flags & Feature.STABLE_ROW_IDS)
+
     def _project(
         self,
         columns: Columns,
@@ -350,12 +419,6 @@ class Dataset(History):
         with_row_id: bool = False,
         with_row_address: bool = False,
     ) -> Projection:
-        if with_row_id and self._manifest.reader_flags & Feature.STABLE_ROW_IDS:
-            raise UnsupportedFeatureError(
-                "this dataset has stable row ids, which this library does not read yet; "
-                "ask for row addresses",
-                feature="stable row ids",
-            )
         key = None
         if not isinstance(columns, Mapping):
             columns = name_list(columns)
@@ -368,7 +431,10 @@ class Dataset(History):
                 filter=filter,
                 with_row_id=with_row_id,
                 with_row_address=with_row_address,
+                has_pseudo=True,
             )
+            if ROW_ID in found.pseudo and self._has_stable_row_ids:
+                check_row_ids(self.fragments)
             if key and len(self._projections) < PROJECTIONS_MAX:
                 self._projections[key] = found
         return found

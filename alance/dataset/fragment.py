@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from alance._aio import run_all
 from alance.dataset.projection import Projection, RootPlan
+from alance.dataset.row_columns import RowColumns
 from alance.encodings.assemble import joining, leaf_to_arrow, zip_leaves
 from alance.encodings.rows import RowRanges, expand_ranges
 from alance.encodings.step import Decode
@@ -29,7 +30,14 @@ from alance.table.location import CommitHandler, TableLocation
 from alance.table.manifest import DataFile, Fragment
 from alance.table.naming import join
 
-__all__ = ["DecodeRows", "FragmentReader", "Places", "open_columns", "open_fragment"]
+__all__ = [
+    "DecodeRows",
+    "FragmentReader",
+    "Places",
+    "open_columns",
+    "open_fragment",
+    "read_deleted",
+]
 
 DecodeRows: TypeAlias = Callable[[], list[pa.Array]]
 """Decodes fetched rows; CPU only, for a thread."""
@@ -115,6 +123,7 @@ class FragmentReader:
         self.fragment = fragment
         self._columns = columns
         self._deleted = deleted
+        self._row_columns = RowColumns(fragment)
 
     @property
     def row_bytes(self) -> float:
@@ -177,10 +186,16 @@ class FragmentReader:
         live_before = self._deleted - np.arange(len(self._deleted))
         return positions + np.searchsorted(live_before, positions, side="right")
 
-    def addresses(self, rows: RowRanges) -> npt.NDArray[np.uint64]:
-        """Row addresses of rows by offset."""
-        base = np.uint64(self.fragment.id << 32)
-        return expand_ranges(rows.starts, rows.stops).astype(np.uint64) | base
+    def is_live(self, offsets: Offsets) -> npt.NDArray[np.bool_]:
+        """Which offsets are of rows that are there and not deleted."""
+        live = offsets < self.fragment.physical_rows
+        if self._deleted is not None:
+            live &= ~np.isin(offsets, self._deleted, assume_unique=True)
+        return live
+
+    def pseudo_columns(self, names: Sequence[str], rows: RowRanges) -> list[pa.Array]:
+        """Pseudo columns of rows by offset; see `alance.dataset.row_columns`."""
+        return self._row_columns.arrays(names, rows)
 
     async def fetch(
         self, projection: Projection, rows: RowRanges, *, priority: int = 0
@@ -211,7 +226,7 @@ class FragmentReader:
         for field_id in projection.field_ids:
             if field_id in self._columns:
                 files.setdefault(self._columns[field_id].file, []).append(field_id)
-        num_bytes = 0
+        num_bytes = self._row_columns.num_bytes(projection.pseudo, rows.num_rows)
 
         async def fetch_file(field_ids: Sequence[int]) -> None:
             nonlocal num_bytes
@@ -314,7 +329,7 @@ async def open_fragment(
     if fragment.deletion_file is not None:
 
         async def load_deleted() -> None:
-            deleted.append((await _read_deleted(places, fragment)).offsets)
+            deleted.append(await read_deleted(places, fragment))
 
         loads.append(load_deleted)
     await run_all(loads)
@@ -351,7 +366,13 @@ async def _open_file(places: Places, file: DataFile, num_wanted: int) -> FileRea
     return reader
 
 
-async def _read_deleted(places: Places, fragment: Fragment) -> DeletedOffsets:
+async def read_deleted(places: Places, fragment: Fragment) -> Offsets:
+    """Which rows of a fragment that has a deletion file are deleted, ascending.
+
+    Notes
+    -----
+    Requests: one unless the session knows the file, two above 64 KiB.
+    """
     assert fragment.deletion_file is not None
     client, root = places.deletion_root(fragment)
     vectors = places.session.deletions
@@ -360,4 +381,4 @@ async def _read_deleted(places: Places, fragment: Fragment) -> DeletedOffsets:
     if vector is None:
         found = await read_deletion_vector(client, root, fragment)
         vector = vectors.put(key, DeletedOffsets(found.astype(np.int64)))
-    return vector
+    return vector.offsets

@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from alance.dataset.json_values import read_json
+from alance.dataset.row_columns import PSEUDO_COLUMNS, ROW_ADDRESS, ROW_ID
 from alance.encodings.assemble import LeafCounts, items_per_row
 from alance.errors import InvalidInputError, UnsupportedFeatureError
 from alance.file.schema import Leaf, Nesting, Schema
@@ -22,8 +21,6 @@ from alance.query.parser import parse_expression, parse_filter
 from alance.types import FileVersion
 
 __all__ = [
-    "ROW_ADDRESS",
-    "ROW_ID",
     "Columns",
     "LeafPlan",
     "Projection",
@@ -34,11 +31,9 @@ __all__ = [
 Columns = Sequence[str] | Mapping[str, str] | None
 """Names, dotted for nested fields; or output name -> SQL expression; None for all columns."""
 
-ROW_ID = "_rowid"
 OFFSET_BYTES = 4
 _SEPARATOR = re.compile(r"`\.`")
 """Between the parts of a quoted path, which hold no backtick themselves."""
-ROW_ADDRESS = "_rowaddr"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +81,8 @@ class Projection:
     leaves: Mapping[int, LeafPlan]
     """All leaves to read, by field id."""
     filter: Expression | None
-    with_row_id: bool
-    with_row_address: bool
+    pseudo: tuple[str, ...]
+    """Pseudo columns that the result or the filter needs; see `alance.dataset.row_columns`."""
     _read_schema: pa.Schema
     _outputs: tuple[_Output, ...]
 
@@ -106,11 +101,6 @@ class Projection:
         """Field ids of leaves whose pages hold blob descriptors."""
         return frozenset(leaf.field_id for leaf in self.leaves.values() if leaf.is_blob_v2)
 
-    @property
-    def needs_addresses(self) -> bool:
-        """Whether `finish` must be given row addresses."""
-        return self.with_row_id or self.with_row_address
-
     def items_per_row(self, field_id: int) -> int:
         """How often pages of a leaf count each row."""
         return self.leaves[field_id].items_per_row
@@ -124,8 +114,20 @@ class Projection:
         filter: str | None = None,
         with_row_id: bool = False,
         with_row_address: bool = False,
+        has_pseudo: bool = False,
     ) -> Projection:
-        """Plan a read of a dataset's schema.
+        """Plan a read of a schema.
+
+        Parameters
+        ----------
+        schema
+            What there is to read.
+        columns, filter
+            What of it, and for which rows; see `Dataset.scan`.
+        with_row_id, with_row_address
+            Add these columns unless `columns` names them.
+        has_pseudo
+            Whether names may be those of pseudo columns: in a dataset, not in a file alone.
 
         Raises
         ------
@@ -134,55 +136,50 @@ class Projection:
             fit the schema.
         """
         arrow = schema.to_arrow()
-        predicate = None if filter is None else parse_filter(filter, arrow)
-        outputs = _outputs(schema, arrow, columns)
-        needed: dict[str, None] = {}
+        pseudo = _pseudo_fields(schema) if has_pseudo else pa.schema([])
+        known = pa.schema([*arrow, *pseudo])
+        predicate = None if filter is None else parse_filter(filter, known)
+        outputs = _outputs(schema, arrow, pseudo, columns)
+        for name, is_wanted in ((ROW_ID, with_row_id), (ROW_ADDRESS, with_row_address)):
+            if is_wanted:
+                outputs = _with_pseudo(outputs, name, pseudo)
+        paths: list[tuple[str, ...]] = []
         for output in outputs:
-            paths = [output.path] if output.expression is None else output.expression.columns()
-            needed.update(dict.fromkeys(_quoted(path) for path in paths))
+            found = output.expression
+            paths += [output.path] if found is None else found.columns()
         if predicate is not None:
-            needed.update(dict.fromkeys(_quoted(path) for path in predicate.columns()))
-        read = schema.project(_outermost(needed))
-        fields = [output.field for output in outputs]
-        fields += [pa.field(ROW_ID, pa.uint64())] * with_row_id
-        fields += [pa.field(ROW_ADDRESS, pa.uint64())] * with_row_address
+            paths += predicate.columns()
+        asked = {path[0] for path in paths}
+        stored = dict.fromkeys(_quoted(path) for path in paths if path[0] not in pseudo.names)
+        read = schema.project(_outermost(stored))
+        needed = [field for field in pseudo if field.name in asked]
         roots = _plan_roots(read)
         return cls(
-            schema=pa.schema(fields, metadata=arrow.metadata),
+            schema=pa.schema([output.field for output in outputs], metadata=arrow.metadata),
             roots=roots,
             leaves={leaf.field_id: leaf for root in roots for leaf in root.leaves},
             filter=predicate,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            _read_schema=read.to_arrow(),
+            pseudo=tuple(field.name for field in needed),
+            _read_schema=pa.schema([*read.to_arrow(), *needed], read.to_arrow().metadata),
             _outputs=outputs,
         )
 
-    def finish(
-        self, arrays: Sequence[pa.Array], num_rows: int, addresses: npt.NDArray[np.uint64] | None
-    ) -> pa.RecordBatch:
+    def finish(self, arrays: Sequence[pa.Array], num_rows: int) -> pa.RecordBatch:
         """Make the result's rows from what was read: filter, evaluate, rename.
 
         Parameters
         ----------
         arrays
-            One for each of `roots`, `num_rows` long.
+            One for each of `roots`, then one for each of `pseudo`, all `num_rows` long.
         num_rows
             Rows read.
-        addresses
-            Row address of each row read; needed with `with_row_id` or `with_row_address`.
         """
         batch = _batch(arrays, self._read_schema, num_rows)
         if self.filter is not None:
             mask = filter_mask(self.filter, batch)
-            if addresses is not None:
-                addresses = addresses[mask.to_numpy(zero_copy_only=False)]
             num_rows = mask.true_count
             batch = batch.filter(mask)
         columns = [self._column(output, batch) for output in self._outputs]
-        if addresses is not None:
-            rows = pa.array(addresses, pa.uint64())
-            columns += [rows] * (self.with_row_id + self.with_row_address)
         return _batch(columns, self.schema, num_rows)
 
     def bare(self, num_rows: int) -> pa.RecordBatch:
@@ -249,20 +246,45 @@ def name_list(columns: object) -> tuple[str, ...] | None:
     )
 
 
-def _outputs(schema: Schema, arrow: pa.Schema, columns: Columns) -> tuple[_Output, ...]:
+def _pseudo_fields(schema: Schema) -> pa.Schema:
+    """Pseudo columns, but for those whose names the dataset uses itself."""
+    taken = set(schema.names)
+    return pa.schema([field for field in PSEUDO_COLUMNS if field.name not in taken])
+
+
+def _with_pseudo(outputs: tuple[_Output, ...], name: str, pseudo: pa.Schema) -> tuple[_Output, ...]:
+    """Outputs with a pseudo column behind them, unless it is among them."""
+    if name not in pseudo.names:
+        raise InvalidInputError(f"there is a stored column {name!r}, so none can be added")
+    same = [output for output in outputs if output.field.name == name]
+    if not same:
+        return (*outputs, _Output(pseudo.field(name), (name,)))
+    if same[0].path != (name,):
+        raise InvalidInputError(f"column {name!r} is asked for twice, as what it is and as another")
+    return outputs
+
+
+def _outputs(
+    schema: Schema, arrow: pa.Schema, pseudo: pa.Schema, columns: Columns
+) -> tuple[_Output, ...]:
     if columns is None:
         return tuple(_Output(field, (field.name,)) for field in arrow)
     if isinstance(columns, Mapping):
+        known = pa.schema([*arrow, *pseudo])
         found = []
         for name, sql in columns.items():
-            expression = parse_expression(sql, arrow)
+            expression = parse_expression(sql, known)
             found.append(_Output(pa.field(name, expression.type), (), expression))
         return tuple(found)
+    stored = [column for column in columns if column not in pseudo.names]
+    paths = dict(zip(stored, schema.resolve(stored), strict=True))
     outputs: dict[str, _Output] = {}
-    for column, path in zip(columns, schema.resolve(columns), strict=True):
+    for column in columns:
         if column in outputs:
             raise InvalidInputError(f"column {column!r} is asked for twice")
-        outputs[column] = _Output(_nested_field(arrow, column, path), path)
+        path = paths.get(column, (column,))
+        field = _nested_field(arrow, column, path) if column in paths else pseudo.field(column)
+        outputs[column] = _Output(field, path)
     return tuple(outputs.values())
 
 

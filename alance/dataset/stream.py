@@ -288,8 +288,8 @@ async def read_rows(
     decode, num_bytes = await reader.fetch(projection, rows, priority=priority)
 
     def work() -> pa.RecordBatch:
-        addresses = reader.addresses(rows) if projection.needs_addresses else None
-        return projection.finish(decode(), rows.num_rows, addresses)
+        arrays = [*decode(), *reader.pseudo_columns(projection.pseudo, rows)]
+        return projection.finish(arrays, rows.num_rows)
 
     if num_bytes < INLINE_BYTES:
         return work()

@@ -125,6 +125,14 @@ class Dataset:
         """Read rows by position; see `alance.Dataset.take`."""
         return run(lambda: self._dataset.take(indices, columns))
 
+    def take_rows(self, row_ids: Iterable[int], columns: Columns = None) -> pa.Table:
+        """Read rows by row id; see `alance.Dataset.take_rows`."""
+        return run(lambda: self._dataset.take_rows(row_ids, columns))
+
+    def sample(self, n: int, seed: int | None = None, columns: Columns = None) -> pa.Table:
+        """Read n rows at random, or all where there are fewer."""
+        return run(lambda: self._dataset.sample(n, seed, columns))
+
     def head(self, n: int) -> pa.Table:
         """Read the first n rows, or all where there are fewer."""
         return run(lambda: self._dataset.head(n))
