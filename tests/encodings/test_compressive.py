@@ -299,6 +299,31 @@ def test_zstd_frames_of_another_size_are_corrupt(said: int, known: bool) -> None
         REGISTRY.decode_chunks(General("zstd", None, Flat(64)), one_chunk(stored, 2))
 
 
+def side_by_side(*buffers: bytes) -> Chunks:
+    """Chunks of two values, each with one buffer."""
+    sizes = np.array([[len(buffer) for buffer in buffers]], np.int64)
+    joined = np.frombuffer(b"".join(buffers), np.uint8)
+    return Chunks(joined, np.cumsum(sizes, axis=1) - sizes, sizes, np.full(len(buffers), 2))
+
+
+@pytest.mark.parametrize("other", [frame(16, bytes(16)), frame(None, bytes(16))])
+def test_zstd_frames_of_many_chunks(other: bytes) -> None:
+    chunks = side_by_side(frame(16, b"a" * 16), other, frame(16, b"b" * 16))
+    found = REGISTRY.decode_chunks(General("zstd", None, Flat(64)), chunks)
+    assert isinstance(found, FixedWidthBlock)
+    assert found.data.tobytes() == b"a" * 16 + bytes(16) + b"b" * 16
+
+
+@pytest.mark.parametrize("said", [1, 15, 17, 1 << 20, 1 << 40, (1 << 64) - 1])
+@pytest.mark.parametrize("known", [True, False])
+def test_one_bad_zstd_frame_of_many_chunks(said: int, known: bool) -> None:
+    good = frame(16, bytes(16))
+    bad = frame(said, bytes(16), write_content_size=known)
+    for buffers in ([good, bad, good], [good, good, good[:-3]], [good, b"\1" + good[1:]]):
+        with pytest.raises(CorruptFileError):
+            REGISTRY.decode_chunks(General("zstd", None, Flat(64)), side_by_side(*buffers))
+
+
 VALUES = st.lists(st.binary(max_size=60), min_size=1, max_size=300)
 
 
