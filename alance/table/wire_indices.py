@@ -51,7 +51,7 @@ def parse_indices(section: bytes | None, *, path: str) -> tuple[IndexMetadata, .
     return indices
 
 
-def build_indices(indices: Iterable[IndexMetadata], *, like: bytes | None) -> bytes | None:
+def build_indices(indices: Iterable[IndexMetadata], *, like: bytes | None = None) -> bytes | None:
     """Index section with these segments, which keeps what else was in the one before.
 
     Parameters

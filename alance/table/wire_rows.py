@@ -18,7 +18,7 @@ U16_MAX, U32_MAX = (1 << 16) - 1, (1 << 32) - 1
 _Ids = npt.NDArray[np.uint64]
 
 
-def parse_row_ids(data: bytes, num_rows: int, *, path: str) -> RowIds:
+def parse_row_ids(data: bytes, num_rows: int, *, path: str, partial: bool = False) -> RowIds:
     """Read the row ids of a fragment.
 
     Parameters
@@ -29,6 +29,8 @@ def parse_row_ids(data: bytes, num_rows: int, *, path: str) -> RowIds:
         Physical rows of the fragment, which have one id each.
     path
         For messages.
+    partial
+        Allow fewer ids than rows, as in an update: the commit gives the last rows new ones.
 
     Raises
     ------
@@ -42,7 +44,7 @@ def parse_row_ids(data: bytes, num_rows: int, *, path: str) -> RowIds:
         part = _parse_segment(segment, left, path)
         left -= len(part)
         parts.append(part)
-    if left:
+    if left and not partial:
         raise CorruptFileError(f"{path}: {num_rows - left} row ids for {num_rows} rows", path=path)
     return RowIds.concat(parts)
 

@@ -181,5 +181,5 @@ def test_only_an_overwrite_creates() -> None:
 
 
 def test_operations_that_are_not_committed_here() -> None:
-    with pytest.raises(InvalidInputError, match="does not commit Delete"):
-        apply(manifest(), Transaction(1, "u", Other("Delete")), timestamp_ns=NOW)
+    with pytest.raises(InvalidInputError, match="does not commit DataOverlay"):
+        apply(manifest(), Transaction(1, "u", Other("DataOverlay")), timestamp_ns=NOW)

@@ -1,0 +1,82 @@
+"""Operations on columns: added, cast, dropped, renamed, or their files replaced."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from alance.errors import InvalidInputError
+from alance.file.schema import Schema
+from alance.table.apply_indices import prune_indices
+from alance.table.draft import check_file_versions, drop_dead_files, has_stable_row_ids
+from alance.table.manifest import DataFile, Fragment, Manifest
+from alance.table.operations import DataReplacement, Merge, Project
+from alance.table.row_versions import RowVersions
+from alance.table.wire_rows import build_row_versions
+
+__all__ = ["apply_data_replacement", "apply_merge", "apply_project"]
+
+
+def apply_merge(draft: Manifest, operation: Merge) -> Manifest:
+    """All fragments and the schema as the operation says; rows of changed files are updated."""
+    check_file_versions(operation.fragments, draft)
+    before = {fragment.id: fragment for fragment in draft.fragments}
+    fragments = operation.fragments
+    if has_stable_row_ids(draft):
+        fragments = tuple(
+            fragment
+            if fragment.id in before and before[fragment.id].files == fragment.files
+            else _updated_at(fragment, draft.version)
+            for fragment in fragments
+        )
+    draft = replace(draft, fragments=fragments, schema=operation.schema)
+    return prune_indices(draft)
+
+
+def apply_project(draft: Manifest, operation: Project) -> Manifest:
+    """The schema as the operation says; files of which no column is left go."""
+    schema = Schema(operation.schema.fields, draft.schema.metadata)
+    live = {field.id for field in schema.fields}
+    fragments = tuple(drop_dead_files(fragment, live) for fragment in draft.fragments)
+    return prune_indices(replace(draft, fragments=fragments, schema=schema))
+
+
+def apply_data_replacement(draft: Manifest, operation: DataReplacement) -> Manifest:
+    """A new file in place of the one with the same fields, or for fields that had none."""
+    new_files = {each.fragment_id: each.new_file for each in operation.replacements}
+    if len(new_files) != len(operation.replacements):
+        raise InvalidInputError("a fragment gets two data files by one operation")
+    if len({file.fields for file in new_files.values()}) > 1:
+        raise InvalidInputError("the data files of a replacement must all have the same fields")
+    if missing := new_files.keys() - {fragment.id for fragment in draft.fragments}:
+        raise InvalidInputError(f"fragment {min(missing)} is not in the dataset")
+    fragments = tuple(
+        _with_file(fragment, new_files[fragment.id]) if fragment.id in new_files else fragment
+        for fragment in draft.fragments
+    )
+    check_file_versions((f for f in fragments if f.id in new_files), draft)
+    if has_stable_row_ids(draft):
+        fragments = tuple(
+            _updated_at(fragment, draft.version) if fragment.id in new_files else fragment
+            for fragment in fragments
+        )
+    return replace(draft, fragments=fragments)
+
+
+def _with_file(fragment: Fragment, new: DataFile) -> Fragment:
+    files = tuple(
+        new if file.fields == new.fields and file.file_version is new.file_version else file
+        for file in fragment.files
+    )
+    if not {field for file in files for field in file.fields}.intersection(new.fields):
+        files = (*files, new)
+    if files == fragment.files:
+        raise InvalidInputError(
+            f"data file {new.path} replaces none of fragment {fragment.id}: none has just its "
+            f"fields {list(new.fields)}, or it is there already"
+        )
+    return replace(fragment, files=files)
+
+
+def _updated_at(fragment: Fragment, version: int) -> Fragment:
+    versions = RowVersions.uniform(fragment.physical_rows, version)
+    return replace(fragment, last_updated_at=build_row_versions(versions))

@@ -1,0 +1,150 @@
+"""What becomes of the index segments when the table changes; the indices are never opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from pyroaring import BitMap
+
+from alance.errors import InvalidInputError
+from alance.table.draft import edit_indices, has_stable_row_ids, indices_of
+from alance.table.indices import IndexMetadata, build_fragment_bitmap
+from alance.table.manifest import Manifest
+from alance.table.operations import CreateIndex, Rewrite, RewriteGroup, RewrittenIndex
+
+__all__ = ["apply_create_index", "prune_indices", "rewrite_indices", "uncover_fragments"]
+
+_VECTOR = b"VectorIndexDetails"
+"""Part of the type name in the details of an index over vectors."""
+
+
+def apply_create_index(draft: Manifest, operation: CreateIndex) -> Manifest:
+    """Segments go by uuid, and system indices by name, as there is one of each."""
+    gone = {index.uuid for index in (*operation.removed_indices, *operation.new_indices)}
+    names = {index.name for index in operation.new_indices if index.is_system}
+    kept = [
+        index for index in indices_of(draft) if index.uuid not in gone and index.name not in names
+    ]
+    return edit_indices(draft, (*kept, *operation.new_indices))
+
+
+def uncover_fragments(
+    draft: Manifest, fragment_ids: Iterable[int], field_ids: Iterable[int]
+) -> Manifest:
+    """Take fragments from the indices of fields of which the values have changed in place."""
+    fragments, fields = BitMap(sorted(fragment_ids)), _with_parents(draft, field_ids)
+    edited = []
+    for index in indices_of(draft):
+        covered = index.fragments
+        if covered is not None and covered & fragments and fields.intersection(index.fields):
+            index = replace(index, fragment_bitmap=build_fragment_bitmap(covered - fragments))
+        edited.append(index)
+    return edit_indices(draft, edited)
+
+
+def _with_parents(draft: Manifest, field_ids: Iterable[int]) -> set[int]:
+    """Fields and all above them: an index may be on the struct that a value is in."""
+    parents = {field.id: field.parent_id for field in draft.schema.fields}
+    found = set()
+    for field_id in field_ids:
+        while field_id not in found and field_id >= 0:
+            found.add(field_id)
+            field_id = parents.get(field_id, -1)
+    return found
+
+
+def prune_indices(draft: Manifest) -> Manifest:
+    """Drop segments whose fields are gone, and those that cover no fragment any more.
+
+    Of segments that all cover nothing the oldest scalar one stays: its presence asks for the index
+    to be kept up. A vector index without data cannot be used at all, so it goes.
+    """
+    fields = {field.id for field in draft.schema.fields}
+    present = BitMap([fragment.id for fragment in draft.fragments])
+    indices = indices_of(draft)
+    alive = [index for index in indices if index.is_system or fields.issuperset(index.fields)]
+    groups: dict[str, list[IndexMetadata]] = {}
+    for index in alive:
+        if not index.is_system:
+            groups.setdefault(index.name, []).append(index)
+    dropped = {uuid for group in groups.values() for uuid in _useless(group, present)}
+    return edit_indices(draft, [index for index in alive if index.uuid not in dropped])
+
+
+def _useless(group: Sequence[IndexMetadata], present: BitMap) -> set[str]:
+    """Uuids of the segments of one index that can go."""
+    empty = [index for index in group if not _covers(index, present)]
+    if len(empty) == len(group) and not _is_vector(group[0]):
+        oldest = min(empty, key=lambda index: index.dataset_version)
+        empty.remove(oldest)
+    return {index.uuid for index in empty}
+
+
+def _covers(index: IndexMetadata, present: BitMap) -> bool:
+    """Whether a segment covers a fragment that is there; one that does not say may."""
+    covered = index.fragments
+    return covered is None or bool(covered & present)
+
+
+def _is_vector(index: IndexMetadata) -> bool:
+    """By its details; an index of before there were details is one over vectors."""
+    return index.index_details is None or _VECTOR in index.index_details
+
+
+def rewrite_indices(draft: Manifest, operation: Rewrite) -> Manifest:
+    """Segments that were brought up to the new addresses get their new uuid, all new fragments.
+
+    Where rows have lasting ids, the other segments hold for the new fragments as they are.
+
+    Raises
+    ------
+    InvalidInputError
+        A group of fragments is covered in part only.
+    """
+    rewritten = {index.old_id: index for index in operation.rewritten_indices}
+    if len(rewritten) != len(operation.rewritten_indices):
+        raise InvalidInputError("an index segment is rewritten twice by one operation")
+    lasting = has_stable_row_ids(draft) and operation.fragment_reuse_index is None
+    edited = []
+    for index in indices_of(draft):
+        change = rewritten.get(index.uuid)
+        if not index.is_system and (change is not None or lasting):
+            index = _move(index, operation.groups)
+        edited.append(index if change is None else _rewritten(index, change))
+    if (reuse := operation.fragment_reuse_index) is not None:
+        edited = [*(index for index in edited if index.name != reuse.name), reuse]
+    return edit_indices(draft, edited)
+
+
+def _rewritten(index: IndexMetadata, change: RewrittenIndex) -> IndexMetadata:
+    return replace(
+        index,
+        uuid=change.new_id,
+        base_id=None,  # it was written to this dataset
+        index_details=change.new_index_details or index.index_details,
+        index_version=change.new_index_version or index.index_version,
+        files=change.new_index_files,
+    )
+
+
+def _move(index: IndexMetadata, groups: Sequence[RewriteGroup]) -> IndexMetadata:
+    """New fragments in the bitmap in place of the old."""
+    covered = index.fragments
+    if covered is None:
+        return index
+    moved = covered.copy()
+    for group in groups:
+        old = BitMap([fragment.id for fragment in group.old_fragments])
+        if not covered & old:
+            continue
+        if not old <= covered:
+            raise InvalidInputError(
+                f"fragments {sorted(old)} are rewritten together, but segment {index.uuid} of "
+                f"index {index.name} covers only {sorted(covered & old)}"
+            )
+        moved -= old
+        moved |= BitMap([fragment.id for fragment in group.new_fragments])
+    if moved == covered:
+        return index
+    return replace(index, fragment_bitmap=build_fragment_bitmap(moved))
