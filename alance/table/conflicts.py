@@ -1,91 +1,71 @@
 """Which changes may follow each other unseen: a verdict for every pair of operations.
 
-The table below is the format's own; what a writer of a change must do when another change that it
-had not seen has been committed first. It is pure: merging, where a verdict asks for it, is done by
-the commit.
-
-One rule is stricter than the reference's. Appended files that store a field which a concurrent
-Merge has replaced (a cast gives the column a new id) would lose that column's values without a
-word, so such an append is retryable here.
+The table below is the format's own: what a writer of a change must do when another change that it
+had not seen has been committed first. It is pure; what a rebase takes is done by
+`alance.table.rebase`. Where the rules here ask for more than the reference's, docs/conflicts.md
+says why.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import Enum
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from alance.table.operations import (
-    Append,
-    MapUpdate,
-    Merge,
-    Operation,
-    Overwrite,
-    Project,
-    UpdateConfig,
-)
+from alance.table import conflicts_rules as rules
+from alance.table import conflicts_settings as settings
+from alance.table.conflicts_rules import Known, Verdict
+from alance.table.manifest import Manifest
+from alance.table.operations import Operation
 
 __all__ = ["Verdict", "verdict"]
 
 
-class Verdict(Enum):
-    """What becomes of a change that finds another committed before it."""
-
-    COMPATIBLE = "goes on top of the other as it is"
-    REBASE = "goes on top of the other once the two are merged"
-    RETRY = "run the whole operation again on the new version"
-    INCOMPATIBLE = "the other change makes this one meaningless"
-
-
-def verdict(mine: Operation, theirs: Operation) -> Verdict:
+def verdict(
+    mine: Operation,
+    theirs: Operation,
+    *,
+    read: Manifest | None = None,
+    has_affected_rows: bool = False,
+) -> Verdict:
     """Judge whether `mine` may follow `theirs`, which it was made without knowing of.
 
     A pair that the table does not list is incompatible, so an operation of the future is never
     built upon.
+
+    Parameters
+    ----------
+    mine
+        The change to be committed.
+    theirs
+        One that was committed after the version that `mine` was made on.
+    read
+        That version, when it can still be read; without it, changes of one fragment cannot be told
+        apart.
+    has_affected_rows
+        Whether it is known which rows `mine` deletes, as merging them with those of `theirs` needs.
+
+    Raises
+    ------
+    CorruptFileError
+        A bitmap in one of the two is damaged.
     """
     rule = _TABLE.get(mine.name, _NOTHING).get(theirs.name, Verdict.INCOMPATIBLE)
-    return rule if isinstance(rule, Verdict) else rule(mine, theirs)
+    if isinstance(rule, Verdict):
+        return rule
+    if rule in _RULES_OF_ROWS:
+        return rule(mine, theirs, Known(read, has_affected_rows))
+    return rule(mine, theirs)
 
 
-def _append_project(_mine: Append, theirs: Project) -> Verdict:
-    """Appended nulls may be forbidden now."""
-    return Verdict.COMPATIBLE if theirs.preserves_nullability else Verdict.RETRY
-
-
-def _append_merge(mine: Append, theirs: Merge) -> Verdict:
-    """Besides nulls, appended columns may have been replaced."""
-    ids = {field.id for field in theirs.schema.fields}
-    stored = {i for fragment in mine.fragments for file in fragment.files for i in file.fields}
-    replaced = any(i >= 0 and i not in ids for i in stored)
-    if replaced or not theirs.preserves_nullability:
-        return Verdict.RETRY
-    return Verdict.COMPATIBLE
-
-
-def _overwrite_overwrite(mine: Overwrite, theirs: Overwrite) -> Verdict:
-    """Neither may undo a setting of the other."""
-    return Verdict.INCOMPATIBLE if mine.config.keys() & theirs.config.keys() else Verdict.RETRY
-
-
-def _overwrite_update_config(mine: Overwrite, theirs: UpdateConfig) -> Verdict:
-    """Only settings survive an overwrite, so only they can collide."""
-    if _touches(theirs.config, mine.config):
-        return Verdict.INCOMPATIBLE
-    return Verdict.COMPATIBLE
-
-
-def _touches(update: MapUpdate | None, keys: Mapping[str, str]) -> bool:
-    if update is None or not keys:
-        return False
-    return update.replace or bool(update.entries.keys() & keys.keys())
-
-
-Rule: TypeAlias = Verdict | Callable[[Any, Any], Verdict]
+Rule: TypeAlias = Verdict | Callable[..., Verdict]
 
 _OK = Verdict.COMPATIBLE
+_RETRY = Verdict.RETRY
 _NO = Verdict.INCOMPATIBLE
 _NOTHING: Mapping[str, Rule] = MappingProxyType({})
+_RULES_OF_ROWS = (rules.rows, rules.updates)
+"""These ask for more than the two operations."""
 
 _APPEND: Mapping[str, Rule] = MappingProxyType({
     "Append": _OK,
@@ -94,8 +74,8 @@ _APPEND: Mapping[str, Rule] = MappingProxyType({
     "Overwrite": _NO,
     "CreateIndex": _OK,
     "Rewrite": _OK,
-    "Merge": _append_merge,
-    "Project": _append_project,
+    "Merge": rules.append_after_merge,
+    "Project": rules.nulls,
     "Restore": _NO,
     "ReserveFragments": _OK,
     "UpdateConfig": _OK,
@@ -106,18 +86,56 @@ _APPEND: Mapping[str, Rule] = MappingProxyType({
     "DataOverlay": _OK,
 })
 
+_DELETE: Mapping[str, Rule] = MappingProxyType({
+    "Append": _OK,
+    "Delete": rules.rows,
+    "Update": rules.rows,
+    "Overwrite": _NO,
+    "CreateIndex": _OK,
+    "Rewrite": rules.shared_fragments,
+    "Merge": _RETRY,
+    "Project": _OK,
+    "Restore": _NO,
+    "ReserveFragments": _OK,
+    "UpdateConfig": _OK,
+    "DataReplacement": rules.shared_fragments,
+    "Clone": _OK,
+    "UpdateBases": _OK,
+    "UpdateMemWalState": _NO,
+    "DataOverlay": _OK,
+})
+
+_UPDATE: Mapping[str, Rule] = MappingProxyType({
+    "Append": rules.update_after_append,
+    "Delete": rules.rows,
+    "Update": rules.updates,
+    "Overwrite": _NO,
+    "CreateIndex": _OK,
+    "Rewrite": rules.shared_fragments,
+    "Merge": _RETRY,
+    "Project": rules.update_after_project,
+    "Restore": _NO,
+    "ReserveFragments": _OK,
+    "UpdateConfig": _OK,
+    "DataReplacement": rules.shared_fragments,
+    "Clone": _OK,
+    "UpdateBases": _OK,
+    "UpdateMemWalState": rules.update_after_mem_wal,
+    "DataOverlay": _RETRY,
+})
+
 _OVERWRITE: Mapping[str, Rule] = MappingProxyType({
     "Append": _OK,
     "Delete": _OK,
     "Update": _OK,
-    "Overwrite": _overwrite_overwrite,
+    "Overwrite": settings.overwrites,
     "CreateIndex": _OK,
     "Rewrite": _OK,
     "Merge": _OK,
     "Project": _OK,
     "Restore": _OK,
     "ReserveFragments": _OK,
-    "UpdateConfig": _overwrite_update_config,
+    "UpdateConfig": settings.overwrite_after_config,
     "DataReplacement": _OK,
     "Clone": _OK,
     "UpdateBases": _OK,
@@ -125,8 +143,191 @@ _OVERWRITE: Mapping[str, Rule] = MappingProxyType({
     "DataOverlay": _OK,
 })
 
-# Rows are the change to be committed, columns the one that was there first.
+_CREATEINDEX: Mapping[str, Rule] = MappingProxyType({
+    "Append": _OK,
+    "Delete": _OK,
+    "Update": rules.index_after_update,
+    "Overwrite": _NO,
+    "CreateIndex": rules.indices,
+    "Rewrite": rules.index_after_rewrite,
+    "Merge": rules.index_and_merge,
+    "Project": _OK,
+    "Restore": _NO,
+    "ReserveFragments": _OK,
+    "UpdateConfig": _OK,
+    "DataReplacement": rules.data_and_index,
+    "Clone": _OK,
+    "UpdateBases": _OK,
+    "UpdateMemWalState": _NO,
+    "DataOverlay": _OK,
+})
+
+_REWRITE: Mapping[str, Rule] = MappingProxyType({
+    "Append": _OK,
+    "Delete": rules.shared_fragments,
+    "Update": rules.shared_fragments,
+    "Overwrite": _NO,
+    "CreateIndex": rules.rewrite_after_index,
+    "Rewrite": rules.rewrites,
+    "Merge": _RETRY,
+    "Project": _OK,
+    "Restore": _NO,
+    "ReserveFragments": _OK,
+    "UpdateConfig": _OK,
+    "DataReplacement": rules.shared_fragments,
+    "Clone": _OK,
+    "UpdateBases": _OK,
+    "UpdateMemWalState": _OK,
+    "DataOverlay": _RETRY,
+})
+
+_MERGE: Mapping[str, Rule] = MappingProxyType({
+    "Append": _RETRY,
+    "Delete": _RETRY,
+    "Update": _RETRY,
+    "Overwrite": _NO,
+    "CreateIndex": rules.index_and_merge,
+    "Rewrite": _RETRY,
+    "Merge": _RETRY,
+    "Project": _NO,
+    "Restore": _NO,
+    "ReserveFragments": _OK,
+    "UpdateConfig": settings.config_and_merge,
+    "DataReplacement": _RETRY,
+    "Clone": _OK,
+    "UpdateBases": _OK,
+    "UpdateMemWalState": _NO,
+    "DataOverlay": _RETRY,
+})
+
+_PROJECT: Mapping[str, Rule] = MappingProxyType({
+    "Append": rules.nulls,
+    "Delete": _OK,
+    "Update": rules.nulls,
+    "Overwrite": _NO,
+    "CreateIndex": _OK,
+    "Rewrite": _OK,
+    "Merge": _RETRY,
+    "Project": _RETRY,
+    "Restore": _NO,
+    "ReserveFragments": _OK,
+    "UpdateConfig": rules.project_after_config,
+    "DataReplacement": rules.nulls,
+    "Clone": _OK,
+    "UpdateBases": _OK,
+    "UpdateMemWalState": _NO,
+    "DataOverlay": _OK,
+})
+
+_RESTORE: Mapping[str, Rule] = MappingProxyType({
+    "Append": _OK,
+    "Delete": _OK,
+    "Update": _OK,
+    "Overwrite": _OK,
+    "CreateIndex": _OK,
+    "Rewrite": _OK,
+    "Merge": _OK,
+    "Project": _OK,
+    "Restore": _OK,
+    "ReserveFragments": _OK,
+    "UpdateConfig": settings.restore_after_config,
+    "DataReplacement": _OK,
+    "Clone": _OK,
+    "UpdateBases": _OK,
+    "UpdateMemWalState": _NO,
+    "DataOverlay": _OK,
+})
+
+_RESERVEFRAGMENTS: Mapping[str, Rule] = MappingProxyType({
+    "Append": _OK,
+    "Delete": _OK,
+    "Update": _OK,
+    "Overwrite": _NO,
+    "CreateIndex": _OK,
+    "Rewrite": _OK,
+    "Merge": _OK,
+    "Project": _OK,
+    "Restore": _NO,
+    "ReserveFragments": _OK,
+    "UpdateConfig": _OK,
+    "DataReplacement": _OK,
+    "Clone": _OK,
+    "UpdateBases": _OK,
+    "UpdateMemWalState": _OK,
+    "DataOverlay": _OK,
+})
+
+_UPDATECONFIG: Mapping[str, Rule] = MappingProxyType({
+    "Append": _OK,
+    "Delete": _OK,
+    "Update": _OK,
+    "Overwrite": settings.config_after_overwrite,
+    "CreateIndex": _OK,
+    "Rewrite": _OK,
+    "Merge": settings.config_and_merge,
+    "Project": settings.config_after_project,
+    "Restore": settings.config_after_restore,
+    "ReserveFragments": _OK,
+    "UpdateConfig": settings.configs,
+    "DataReplacement": _OK,
+    "Clone": _OK,
+    "UpdateBases": _OK,
+    "UpdateMemWalState": _OK,
+    "DataOverlay": _OK,
+})
+
+_DATAREPLACEMENT: Mapping[str, Rule] = MappingProxyType({
+    "Append": _OK,
+    "Delete": rules.data_after_delete,
+    "Update": rules.data_after_update,
+    "Overwrite": _NO,
+    "CreateIndex": rules.data_and_index,
+    "Rewrite": rules.shared_fragments,
+    "Merge": _RETRY,
+    "Project": rules.data_after_project,
+    "Restore": _NO,
+    "ReserveFragments": _OK,
+    "UpdateConfig": _OK,
+    "DataReplacement": rules.data_after_data,
+    "Clone": _OK,
+    "UpdateBases": _OK,
+    "UpdateMemWalState": _NO,
+    "DataOverlay": _OK,
+})
+
+_UPDATEBASES: Mapping[str, Rule] = MappingProxyType({
+    "Append": _OK,
+    "Delete": _OK,
+    "Update": _OK,
+    "Overwrite": _OK,
+    "CreateIndex": _OK,
+    "Rewrite": _OK,
+    "Merge": _OK,
+    "Project": _OK,
+    "Restore": _OK,
+    "ReserveFragments": _OK,
+    "UpdateConfig": _OK,
+    "DataReplacement": _OK,
+    "Clone": _OK,
+    "UpdateBases": settings.bases,
+    "UpdateMemWalState": _OK,
+    "DataOverlay": _OK,
+})
+
+# Rows are the change to be committed, columns the one that was there first. A clone has no row: it
+# begins a table, so it follows nothing.
 _TABLE: Mapping[str, Mapping[str, Rule]] = MappingProxyType({
     "Append": _APPEND,
+    "Delete": _DELETE,
+    "Update": _UPDATE,
     "Overwrite": _OVERWRITE,
+    "CreateIndex": _CREATEINDEX,
+    "Rewrite": _REWRITE,
+    "Merge": _MERGE,
+    "Project": _PROJECT,
+    "Restore": _RESTORE,
+    "ReserveFragments": _RESERVEFRAGMENTS,
+    "UpdateConfig": _UPDATECONFIG,
+    "DataReplacement": _DATAREPLACEMENT,
+    "UpdateBases": _UPDATEBASES,
 })

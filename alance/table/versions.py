@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
+
+from pyroaring import BitMap
 
 from alance._aio import run_all
 from alance.errors import (
@@ -16,12 +18,15 @@ from alance.errors import (
     ObjectNotFoundError,
     VersionNotFoundError,
 )
+from alance.table.indices import FRAGMENT_REUSE
 from alance.table.location import StoredVersion, TableLocation
 from alance.table.manifest import Manifest, Naming
 from alance.table.naming import VERSION_MAX, manifest_path, transaction_path, versions_prefix
 from alance.table.objects import MANIFEST_BYTES_MAX, check_size, read_object
+from alance.table.operations import Rewrite
 from alance.table.transaction import Transaction
 from alance.table.wire import parse_manifest
+from alance.table.wire_indices import parse_indices
 from alance.table.wire_transaction import parse_transaction
 
 __all__ = [
@@ -186,7 +191,7 @@ async def read_transaction(table: TableLocation, manifest: Manifest) -> Transact
     """
     where = f"the transaction of version {manifest.version} below {versions_prefix(table.root)}"
     if manifest.transaction is not None:
-        return parse_transaction(manifest.transaction, path=where)
+        return _completed(parse_transaction(manifest.transaction, path=where), manifest, where)
     name = manifest.transaction_file
     if not name:
         return None
@@ -197,7 +202,20 @@ async def read_transaction(table: TableLocation, manifest: Manifest) -> Transact
         data = await read_object(table.store, path, bytes_max=MANIFEST_BYTES_MAX)
     except ObjectNotFoundError:
         return None
-    return parse_transaction(data, path=path)
+    return _completed(parse_transaction(data, path=path), manifest, where)
+
+
+def _completed(transaction: Transaction, manifest: Manifest, where: str) -> Transaction:
+    """Add to a rewrite the map of addresses that it left, which only its version tells of."""
+    operation = transaction.operation
+    if not isinstance(operation, Rewrite):
+        return transaction
+    made = BitMap([new.id for group in operation.groups for new in group.new_fragments])
+    for entry in parse_indices(manifest.index_section, path=where):
+        covered = entry.fragments if entry.name == FRAGMENT_REUSE else None
+        if made and covered is not None and made.issubset(covered):
+            return replace(transaction, operation=replace(operation, fragment_reuse_index=entry))
+    return transaction
 
 
 async def refresh(table: TableLocation, manifest: Manifest) -> Manifest:
