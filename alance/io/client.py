@@ -146,6 +146,12 @@ class StoreClient:
             cost=_cost_of_put(views),
         )
 
+    async def copy(self, source: str, target: str) -> None:
+        """Copy an object inside the store, replacing what is at `target`."""
+        await self._gate.run(
+            partial(self._store.copy, source, target), meter=self._gate.meter("copy")
+        )
+
     async def open_upload(self, path: str) -> Upload:
         """Begin an object that is written in pieces; sends nothing yet.
 

@@ -217,6 +217,11 @@ class ObstoreStore:
             )
             await _outstanding.watch(sending)
 
+    async def copy(self, source: str, target: str) -> None:
+        """Copy an object inside the store, replacing what is at `target`."""
+        with self.translated(source):
+            await _outstanding.watch(_library.use().copy_async(self._store, source, target))
+
     async def open_upload(self, path: str) -> Upload:
         """Begin an object that is written in pieces; sends nothing yet."""
         return _ObstoreUpload(self, self._store, path)

@@ -164,6 +164,12 @@ class SimulatedStore:
         self._write(path, data)
         await self._end(request)
 
+    async def copy(self, source: str, target: str) -> None:
+        """Copy an object, replacing what is at `target`."""
+        request = await self._begin("copy", target)
+        self._write(target, self._find(source))
+        await self._end(request)
+
     async def open_upload(self, path: str) -> Upload:
         """Begin an object that is written in pieces."""
         return _SimulatedUpload(self, path)

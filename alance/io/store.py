@@ -109,6 +109,10 @@ class ObjectStore(Protocol):
         """
         ...
 
+    async def copy(self, source: str, target: str) -> None:
+        """Copy an object inside the store, replacing what is at `target`."""
+        ...
+
     async def open_upload(self, path: str) -> Upload:
         """Begin an object that is written in pieces."""
         ...

@@ -5,44 +5,46 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-import uuid
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
 import anyio
+import pyroaring
 
-from alance._aio import first_error, run_to_end
+from alance._aio import first_error, run_all, run_to_end
 from alance.errors import (
     AlanceError,
-    AlreadyExistsError,
     CommitConflictError,
     CommitContentionError,
     CommitStateUnknownError,
-    DatasetAlreadyExistsError,
-    DatasetNotFoundError,
-    PermissionDeniedError,
     RetryableCommitError,
     StoreError,
-    UnsupportedFeatureError,
+    VersionNotFoundError,
 )
 from alance.io.store import ObjectStore
 from alance.table.apply import apply
 from alance.table.conflicts import Verdict, verdict
-from alance.table.features import check_writable
+from alance.table.features import Feature, check_writable
+from alance.table.hint import write_hint
 from alance.table.location import TableLocation
-from alance.table.manifest import Manifest, Naming
+from alance.table.manifest import Manifest
 from alance.table.naming import transaction_path
 from alance.table.objects import discard
-from alance.table.operations import Other
+from alance.table.operations import Delete, Update
+from alance.table.outcome import Landed, Lost, Open, Outcome, Sender
+from alance.table.rebase import rebase
 from alance.table.transaction import Transaction
-from alance.table.versions import latest_version, read_all, read_transaction, read_version
+from alance.table.versions import read_manifest
+from alance.table.winners import Winner, already_exists, read_winner, read_winners
 from alance.table.wire import build_manifest
 from alance.table.wire_transaction import build_transaction
 
-__all__ = ["CommitPolicy", "commit", "probe_conditional_put"]
+__all__ = ["CommitPolicy", "Prepared", "commit", "prepare"]
+
+Bases: TypeAlias = Mapping[int, tuple[ObjectStore, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class CommitPolicy:
     ----------
     attempts_max
         Manifests that are put before it gives up.
+    time_max_s
+        After so many seconds no further attempt begins.
     put_deadline_s
         For one attempt: the put, the store's own retries, and reading back what became of it.
     backoff_s, backoff_max_s
@@ -61,6 +65,7 @@ class CommitPolicy:
     """
 
     attempts_max: int = 20
+    time_max_s: float = 1800.0
     put_deadline_s: float = 300.0
     backoff_s: float = 0.1
     backoff_max_s: float = 5.0
@@ -71,6 +76,71 @@ class CommitPolicy:
         return longest * rng.random()
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a commit has done while its data files were still on their way.
+
+    Parameters
+    ----------
+    newer
+        Versions after the base, oldest first, each with the change that made it.
+    file_name
+        Name of the transaction file that was written; None when none was.
+    """
+
+    newer: tuple[Winner, ...] = ()
+    file_name: str | None = None
+
+
+async def prepare(
+    table: TableLocation, base: Manifest | None, transaction: Transaction | None = None
+) -> Prepared:
+    """Do what a commit needs before its manifest, at the same time as data files are uploaded.
+
+    Parameters
+    ----------
+    table
+        Where the dataset is.
+    base
+        As for `commit`.
+    transaction
+        The change, where it is known already; its file is written then. If nothing is committed
+        after all, whoever asked for it removes the file.
+
+    Raises
+    ------
+    DatasetAlreadyExistsError
+        `base` is None but there is a dataset, which another transaction created.
+    RetryableCommitError
+        A version in between has been cleaned up.
+    StoreError
+        A request failed, or the store ignores the condition of conditional puts.
+
+    Notes
+    -----
+    Requests: a short listing together with the transaction file, then the newer manifests, read
+    together; and the probe of a store that needs one.
+    """
+    found: list[tuple[Winner, ...]] = []
+    written: list[str] = []
+
+    async def look() -> None:
+        found.append(await read_winners(table, base))
+
+    async def write() -> None:
+        assert transaction is not None
+        with suppress(StoreError):  # the commit sends it again
+            await _put_transaction(table, transaction)
+            written.append(transaction.file_name)
+
+    jobs: list[Callable[[], Coroutine[Any, Any, None]]] = [look]
+    jobs.append(partial(table.handler.ready, table.store, table.root))
+    if transaction is not None and has_transaction_file(base):
+        jobs.append(write)
+    await run_all(jobs)
+    return Prepared(found[0], written[0] if written else None)
+
+
 async def commit(
     table: TableLocation,
     transaction: Transaction,
@@ -78,8 +148,10 @@ async def commit(
     base: Manifest | None,
     rng: random.Random,
     policy: CommitPolicy | None = None,
+    affected_rows: Mapping[int, pyroaring.BitMap] | None = None,
+    bases: Bases | None = None,
     look: bool = False,
-    probe: bool = False,
+    prepared: Prepared | None = None,
     undo: Callable[[], Coroutine[Any, Any, None]] | None = None,
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     now_ns: Callable[[], int] = time.time_ns,
@@ -91,20 +163,25 @@ async def commit(
     table
         Where the dataset is.
     transaction
-        An append or an overwrite. Committing the same one again (the same uuid, the same base)
-        finds the version it has become, if it has.
+        What changes. Committing the same one again (the same uuid, the same base) finds the version
+        it has become, if it has.
     base
         The newest version that the caller knows of; None creates the dataset. It must be a recent
         look: a version number that a cleanup has freed since can be taken a second time.
     rng
         For the jitter of pauses.
     policy
-        Attempts, deadline and pauses.
+        Attempts, deadlines and pauses.
+    affected_rows
+        Fragment id -> offsets of the rows that a Delete or Update removes. With them it can follow
+        a change of other rows of the same fragment.
+    bases
+        Base id -> store and path: where deletion files that lie outside the dataset can be read.
     look
         List the newest version first, where `base` is not recent; one request more, and the newer
         manifests.
-    probe
-        Try first whether the store honours conditional puts; see `probe_conditional_put`.
+    prepared
+        From `prepare`, in place of `look`.
     undo
         Awaited, shielded, when the commit is cancelled and known not to have landed: removes the
         data files. An error says by its kind whether it may have landed.
@@ -136,68 +213,16 @@ async def commit(
     -----
     Requests: the transaction file and the manifest, put at the same time. A lost race costs one
     read and another put; from the second in a row on, a listing and the manifests in between, read
-    together. Creating lists first. Cancellation: an attempt, once sent, is seen through, then the
+    together. Creating lists first. Before the first commit of a session to a store that needs
+    probing, the probe. Cancellation: an attempt, once sent, is seen through, then the
     cancellation is raised; the transaction may have landed unless `undo` was called.
     """
-    attempts = _Attempts(table, transaction, policy or CommitPolicy(), rng, undo, sleep, now_ns)
-    if probe and not await probe_conditional_put(table.store, table.root):
-        raise StoreError(
-            f"{table.store.url} ignores the condition of conditional puts, so commits there could "
-            "overwrite each other; use an external manifest store for this dataset",
-            path=table.root,
-        )
-    return await attempts.run(base, look=look)
-
-
-async def probe_conditional_put(store: ObjectStore, root: str) -> bool:
-    """Try whether a store refuses to create an object twice, as commits rely on.
-
-    Parameters
-    ----------
-    store
-        The store in question; one that is known to honour the condition needs no probe.
-    root
-        A dataset's key prefix; a small object appears below it and is removed.
-
-    Returns
-    -------
-    bool
-        False: the store must not be committed to.
-
-    Notes
-    -----
-    Requests: two puts and a delete, one after the other.
-    """
-    path = transaction_path(root, f"probe-{uuid.uuid4()}.txn")
-    await store.put_if_absent(path, b"")
-    try:
-        await store.put_if_absent(path, b"")
-    except AlreadyExistsError:
-        return True
-    else:
-        return False
-    finally:
-        await discard(store, [path])
-
-
-@dataclass(frozen=True, slots=True)
-class _Landed:
-    manifest: Manifest
-
-
-@dataclass(frozen=True, slots=True)
-class _Lost:
-    winner: Manifest
-
-
-@dataclass(frozen=True, slots=True)
-class _Open:
-    """The put failed and nothing is there, but it may still arrive."""
-
-    error: AlanceError
-
-
-_Outcome: TypeAlias = _Landed | _Lost | _Open
+    policy = policy or CommitPolicy()
+    sender = Sender(table, transaction.read_version, transaction.uuid, policy.put_deadline_s)
+    attempts = _Attempts(
+        table, transaction, affected_rows, bases, policy, sender, rng, undo, sleep, now_ns
+    )
+    return await attempts.run(base, look=look, prepared=prepared)
 
 
 @dataclass(slots=True)
@@ -206,220 +231,214 @@ class _Attempts:
 
     table: TableLocation
     transaction: Transaction
+    affected_rows: Mapping[int, pyroaring.BitMap] | None
+    bases: Bases | None
     policy: CommitPolicy
+    sender: Sender
     rng: random.Random
     undo: Callable[[], Coroutine[Any, Any, None]] | None
     sleep: Callable[[float], Awaitable[None]]
     now_ns: Callable[[], int]
-    may_stand: bool = False
-    """Whether a manifest was sent that is not known to have lost."""
+    read: Manifest | None = None
+    """The version that the transaction is made on, once it was needed."""
+    written: set[str] = field(default_factory=set)
+    """Files of this commit's own: worth nothing when it fails."""
+    superseded: set[str] = field(default_factory=set)
+    """Files that earlier forms of the transaction needed: worth nothing when it has landed."""
+    file_name: str | None = None
+    """Of the transaction file that was written last."""
 
-    async def run(self, base: Manifest | None, *, look: bool) -> Manifest:
-        """Attempt until the outcome is known; a commit that is lost leaves no transaction file."""
+    async def run(
+        self, base: Manifest | None, *, look: bool, prepared: Prepared | None
+    ) -> Manifest:
+        """Attempt until the outcome is known; what was written in vain is removed."""
+        self.written.add(self._transaction_path)
         try:
-            found: Manifest | _Landed | None = base
-            if base is None:
-                found = await self._check_absent()
-            elif look:
-                found = await self._catch_up(base)
-            if isinstance(found, _Landed):
-                return found.manifest
-            return await self._loop(found)
+            landed = await self._begin(base, look=look, prepared=prepared)
         except CommitStateUnknownError:
             raise
         except AlanceError:
-            await discard(self.table.store, [self._transaction_path])
+            await discard(self.table.store, self.written)
             raise
         except asyncio.CancelledError:
-            if not self.may_stand:
-                await discard(self.table.store, [self._transaction_path])
+            if not self.sender.may_stand:
+                await discard(self.table.store, self.written)
                 if self.undo is not None:
                     await run_to_end(self.undo())
             raise
+        if self.superseded:
+            await discard(self.table.store, self.superseded)
+        await write_hint(self.table, landed.version)
+        return landed
+
+    async def _begin(
+        self, base: Manifest | None, *, look: bool, prepared: Prepared | None
+    ) -> Manifest:
+        if prepared is not None:
+            self.file_name = prepared.file_name
+            newer = prepared.newer
+        else:
+            newer = await read_winners(self.table, base) if look or base is None else ()
+        found = await self._follow(base, newer)
+        return found.manifest if isinstance(found, Landed) else await self._loop(found)
 
     async def _loop(self, base: Manifest | None) -> Manifest:
-        outcome: _Outcome | None = None
+        outcome: Outcome | None = None
+        num_attempts = 0
+        end_s = anyio.current_time() + self.policy.time_max_s
         for failures in range(self.policy.attempts_max):
+            if failures and anyio.current_time() >= end_s:
+                break
             if failures >= 2:
                 await self.sleep(self.policy.pause_s(failures, self.rng))
-                if isinstance(outcome, _Lost):
-                    found = await self._catch_up(outcome.winner)
-                    if isinstance(found, _Landed):
+                if isinstance(outcome, Lost):
+                    found = await self._follow(base, await read_winners(self.table, base))
+                    if isinstance(found, Landed):
                         return found.manifest
                     base = found
-            outcome = await self._attempt(base, first=failures == 0, before=outcome)
-            if isinstance(outcome, _Landed):
+            num_attempts += 1
+            outcome = await self._attempt(base, resent=isinstance(outcome, Open))
+            if isinstance(outcome, Landed):
                 return outcome.manifest
-            if isinstance(outcome, _Lost):
+            if isinstance(outcome, Lost):
                 if base is None:
-                    raise self._exists()
-                await self._judge(outcome.winner)
+                    raise already_exists(self.table)
+                winner = await read_winner(self.table, outcome.winner)
+                await self._follow(base, (winner,))
                 base = outcome.winner
-        if isinstance(outcome, _Open):
-            raise self._unknown(base) from outcome.error
-        raise CommitContentionError(
-            f"other writers won all {self.policy.attempts_max} attempts to commit to {self._where}"
-            "; try again later, or with fewer writers",
-            **self._details(base),
+        if isinstance(outcome, Open):
+            raise self.sender.unknown(_next(base)) from outcome.error
+        raise self._contention(base, num_attempts)
+
+    def _contention(self, base: Manifest | None, num_attempts: int) -> CommitContentionError:
+        return CommitContentionError(
+            f"other writers won all {num_attempts} attempts to commit to {self.table.url}; try "
+            "again later, or with fewer writers",
+            **self.sender.details(_next(base)),
         )
 
-    async def _attempt(
-        self, base: Manifest | None, *, first: bool, before: _Outcome | None
-    ) -> _Outcome:
-        """Put one manifest, and with the first one the transaction file."""
+    async def _attempt(self, base: Manifest | None, *, resent: bool) -> Outcome:
+        """Put one manifest, and the transaction file where it is not there yet."""
         if base is not None:
-            check_writable(base, self._where)
-        manifest = apply(base, self.transaction, timestamp_ns=self.now_ns())
-        pieces = build_manifest(manifest)
-        put = partial(self._put, manifest, pieces, base, resent=isinstance(before, _Open))
-        if not (first and manifest.transaction_file):
-            return await run_to_end(put())
+            check_writable(base, self.table.url)
+        earliest_ns = 0 if base is None else base.timestamp_ns
+        manifest = apply(base, self.transaction, timestamp_ns=max(self.now_ns(), earliest_ns))
+        data = build_manifest(manifest)
+        send = partial(self.sender.send, manifest, data, resent=resent)
+        name = manifest.transaction_file
+        if not name or name == self.file_name:
+            return await self._put(send)
+        self.file_name = name
         if manifest.transaction is None:
-            await self._put_transaction_file()  # too long for the manifest: the only copy
-            return await run_to_end(put())
+            await _put_transaction(self.table, self.transaction)  # too long: the only copy
+            return await self._put(send)
         with first_error():
             async with anyio.create_task_group() as tg:
                 tg.start_soon(self._put_transaction_copy)
-                outcome = await run_to_end(put())
+                outcome = await self._put(send)
         return outcome
 
-    async def _put(
-        self,
-        manifest: Manifest,
-        pieces: list[bytes],
-        base: Manifest | None,
-        *,
-        resent: bool,
-    ) -> _Outcome:
-        """Put a manifest; whatever is answered but success, look what is there."""
-        self.may_stand = True
-        with anyio.move_on_after(self.policy.put_deadline_s):
-            try:
-                await self.table.handler.put(
-                    self.table.store, self.table.root, manifest.version, manifest.naming, pieces
-                )
-            except (AlreadyExistsError, StoreError) as exc:
-                outcome = await self._read_back(manifest, base, exc)
-                refused = isinstance(exc, PermissionDeniedError)
-                if isinstance(outcome, _Open) and refused and not resent:
-                    raise
-                return outcome
-            return _Landed(manifest)
-        raise self._unknown(base)
-
-    async def _read_back(
-        self, manifest: Manifest, base: Manifest | None, error: AlanceError
-    ) -> _Outcome:
-        """Whose manifest stands where ours should: no error answer is a verdict by itself.
-
-        The store retries, so even "exists" and "denied" may follow a put that went through.
-        """
-        try:
-            stored = await read_version(self.table, manifest.version, manifest.naming)
-        except UnsupportedFeatureError:
-            raise  # another's: ours can be read
-        except AlanceError as exc:
-            raise self._unknown(base) from exc
-        if stored is None:
-            return _Open(error)
-        self.may_stand = self._is_ours(stored)
-        return _Landed(stored) if self.may_stand else _Lost(stored)
-
-    async def _put_transaction_file(self) -> None:
-        await self.table.store.put(self._transaction_path, build_transaction(self.transaction))
+    async def _put(self, send: Callable[[], Coroutine[Any, Any, Outcome]]) -> Outcome:
+        await self.table.handler.ready(self.table.store, self.table.root)
+        return await run_to_end(send())
 
     async def _put_transaction_copy(self) -> None:
         """The manifest carries the transaction, so a lost file must not fail a landed commit."""
         with suppress(StoreError):
-            await self._put_transaction_file()
+            await _put_transaction(self.table, self.transaction)
 
-    async def _catch_up(self, base: Manifest) -> Manifest | _Landed:
-        """Newest version, once all between have been judged; or our own among them."""
-        newest = (await latest_version(self.table)).version
-        reads = [
-            partial(read_version, self.table, version, base.naming)
-            for version in range(base.version + 1, newest + 1)
-        ]
-        async with aclosing(read_all(reads)) as manifests:
-            async for manifest in manifests:
-                if manifest is None:
-                    raise RetryableCommitError(
-                        f"version {base.version + 1} of {self._where} has been cleaned up before "
-                        "this commit could be checked against it; run the operation again",
-                        **self._details(base),
-                    )
-                if self._is_ours(manifest):
-                    return _Landed(manifest)
-                await self._judge(manifest)
-                base = manifest
+    async def _follow(
+        self, base: Manifest | None, winners: Sequence[Winner]
+    ) -> Manifest | Landed | None:
+        """Newest version, once our change fits on top of it; or our own among the winners."""
+        merges = False
+        for winner in winners:
+            if self.sender.is_ours(winner.manifest):
+                return Landed(winner.manifest)
+            if base is None:
+                raise already_exists(self.table)
+            merges |= self._judge(winner) is Verdict.REBASE
+            base = winner.manifest
+        if winners:
+            assert base is not None
+            await self._move_to(base, merges=merges)
         return base
 
-    async def _judge(self, winner: Manifest) -> None:
-        """Raise unless our change may follow another's."""
-        theirs = await read_transaction(self.table, winner)
-        operation = Other("Unknown") if theirs is None else theirs.operation
-        judged = verdict(self.transaction.operation, operation)
-        if judged is Verdict.COMPATIBLE:
-            return
-        mine = self.transaction.operation.name
-        details = {**self._details(None), "version": winner.version}
+    def _judge(self, winner: Winner) -> Verdict:
+        """Raise unless our change may follow another's, merged with it or as it is."""
+        mine, theirs = self.transaction.operation, winner.operation
+        judged = verdict(mine, theirs)
+        version = winner.manifest.version
         if judged is Verdict.RETRY:
             raise RetryableCommitError(
-                f"{mine} on version {self.transaction.read_version} of {self._where} was "
-                f"overtaken by {operation.name} in version {winner.version}; run the whole "
-                "operation again on the newest version",
-                **details,
+                f"{mine.name} on version {self.transaction.read_version} of {self.table.url} was "
+                f"overtaken by {theirs.name} in version {version}; run the whole operation again "
+                "on the newest version",
+                **self.sender.details(version),
             )
-        raise CommitConflictError(
-            f"{mine} on version {self.transaction.read_version} of {self._where} is incompatible "
-            f"with {operation.name}, which was committed as version {winner.version}; look at the "
-            "newest version and decide again",
-            **details,
-        )
+        if judged is Verdict.INCOMPATIBLE:
+            raise CommitConflictError(
+                f"{mine.name} on version {self.transaction.read_version} of {self.table.url} is "
+                f"incompatible with {theirs.name}, which was committed as version {version}; look "
+                "at the newest version and decide again",
+                **self.sender.details(version),
+            )
+        return judged
 
-    async def _check_absent(self) -> _Landed | None:
-        """Refuse to create what exists, unless it is what we created.
+    async def _move_to(self, current: Manifest, *, merges: bool) -> None:
+        """Let the transaction follow `current`: the form that its attempts will have from here."""
+        if merges:
+            rebased = await rebase(
+                self.table.store,
+                self.table.root,
+                self.transaction,
+                read=await self._read_version(current),
+                current=current,
+                affected_rows=self.affected_rows,
+                bases=self.bases,
+            )
+            self.written.update(rebased.written)
+            self.superseded.update(rebased.superseded)
+            self._become(rebased.transaction)
+        if isinstance(self.transaction.operation, Delete | Update):
+            # The format's rule: their record names the version that they were last checked against.
+            self._become(replace(self.transaction, read_version=current.version))
+            self.read = current
 
-        A cleaned-up dataset has no version 1, so the put alone would not tell.
-        """
-        try:
-            await latest_version(self.table)
-        except DatasetNotFoundError:
-            return None
-        first = await read_version(self.table, 1, Naming.V2)
-        if first is not None and self._is_ours(first):
-            return _Landed(first)
-        raise self._exists()
-
-    def _is_ours(self, manifest: Manifest) -> bool:
-        if manifest.transaction_file:
-            return manifest.transaction_file.endswith(f"-{self.transaction.uuid}.txn")
-        return manifest.transaction == build_transaction(self.transaction)
-
-    def _exists(self) -> DatasetAlreadyExistsError:
-        return DatasetAlreadyExistsError(
-            f'a dataset exists at {self._where}; write with mode="append" or mode="overwrite"',
-            path=self.table.root,
-        )
-
-    def _unknown(self, base: Manifest | None) -> CommitStateUnknownError:
-        details = self._details(base)
-        return CommitStateUnknownError(
-            f"whether version {details['version']} of {self._where} was committed is not known: "
-            f"the answer was lost; look for transaction {self.transaction.uuid} in the history "
-            "before writing the same data again",
-            **details,
-        )
-
-    def _details(self, base: Manifest | None) -> dict[str, int | str]:
-        version = 1 if base is None else base.version + 1
-        read_version = self.transaction.read_version
-        return {"read_version": read_version, "version": version, "uuid": self.transaction.uuid}
-
-    @property
-    def _where(self) -> str:
-        return self.table.url
+    def _become(self, transaction: Transaction) -> None:
+        """Go on with another form of the transaction; its file may have another name."""
+        before, self.transaction = self._transaction_path, transaction
+        if self._transaction_path != before:
+            self.superseded.add(before)
+            self.written.add(self._transaction_path)
 
     @property
     def _transaction_path(self) -> str:
         return transaction_path(self.table.root, self.transaction.file_name)
+
+    async def _read_version(self, current: Manifest) -> Manifest:
+        """Read the version that the transaction is made on."""
+        if self.read is None or self.read.version != self.transaction.read_version:
+            try:
+                self.read = await read_manifest(self.table, self.transaction.read_version)
+            except VersionNotFoundError as exc:
+                raise RetryableCommitError(
+                    f"version {self.transaction.read_version} of {self.table.url}, which this "
+                    "change was made on, has been cleaned up; run the operation again",
+                    **self.sender.details(_next(current)),
+                ) from exc
+        return self.read
+
+
+def has_transaction_file(base: Manifest | None) -> bool:
+    """Whether versions after this one have a transaction file each."""
+    return base is None or not Feature.NO_TRANSACTION_FILES & base.writer_flags
+
+
+def _next(base: Manifest | None) -> int:
+    return 1 if base is None else base.version + 1
+
+
+async def _put_transaction(table: TableLocation, transaction: Transaction) -> None:
+    path = transaction_path(table.root, transaction.file_name)
+    await table.store.put(path, build_transaction(transaction))

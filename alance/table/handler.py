@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from alance.errors import ObjectNotFoundError
 from alance.io.store import ObjectStore
@@ -16,12 +15,14 @@ from alance.table.objects import MANIFEST_BYTES_MAX, read_object
 __all__ = ["ConditionalPut"]
 
 
-@dataclass(frozen=True, slots=True)
 class ConditionalPut:
     """A `CommitHandler` for stores that refuse to create an object twice.
 
     S3, Google Cloud Storage, Azure, memory, and local files, which are created exclusively.
     """
+
+    async def ready(self, store: ObjectStore, root: str) -> None:
+        """Nothing to find out: these stores are known to be safe."""
 
     async def put(
         self, store: ObjectStore, root: str, version: int, naming: Naming, data: Sequence[bytes]

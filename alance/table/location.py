@@ -39,6 +39,18 @@ class CommitHandler(Protocol):
     handler keeps nothing of any one table, so that one serves all.
     """
 
+    async def ready(self, store: ObjectStore, root: str) -> None:
+        """Find out, once, whether versions can be made here; `put` comes after it.
+
+        Worth starting while data is uploaded. Sends nothing where it is known.
+
+        Raises
+        ------
+        StoreError
+            They cannot, safely; says what can be done.
+        """
+        ...
+
     async def put(
         self, store: ObjectStore, root: str, version: int, naming: Naming, data: Sequence[bytes]
     ) -> None:

@@ -10,9 +10,11 @@ from alance.table.manifest import Naming
 __all__ = [
     "VERSION_MAX",
     "ManifestName",
+    "hint_path",
     "join",
     "manifest_path",
     "parse_manifest_name",
+    "parse_staged_name",
     "transaction_path",
     "versions_prefix",
 ]
@@ -49,6 +51,11 @@ def manifest_path(root: str, version: int, naming: Naming) -> str:
     return join(root, "_versions", f"{number}.manifest")
 
 
+def hint_path(root: str) -> str:
+    """Key of the hint at the newest version."""
+    return join(root, "_versions", "latest_version_hint.json")
+
+
 def transaction_path(root: str, name: str) -> str:
     """Key of a transaction file."""
     return join(root, "_transactions", name)
@@ -66,3 +73,9 @@ def parse_manifest_name(name: str) -> ManifestName | None:
     else:
         return None
     return named if 1 <= named.version <= VERSION_MAX else None
+
+
+def parse_staged_name(name: str) -> ManifestName | None:
+    """Version and scheme of a manifest under a staged name, `{final name}-{anything}`."""
+    final, dash, rest = name.partition("-")
+    return parse_manifest_name(final) if dash and rest and "/" not in rest else None

@@ -164,6 +164,16 @@ class StoreConformance:
         assert len(winners) == 1
         assert (await store.get_tail(f"{folder}/a", 10))[0] == b"%d" % winners[0]
 
+    async def test_copy(self, store: ObjectStore, folder: str) -> None:
+        await store.put(f"{folder}/a b", b"hello")
+        await store.put(f"{folder}/c", b"replaced")
+        for target in (f"{folder}/c", f"{folder}/d/e"):
+            await store.copy(f"{folder}/a b", target)
+            assert await _tail(store, target, 10) == (b"hello", 5)
+        assert await _tail(store, f"{folder}/a b", 10) == (b"hello", 5)
+        with pytest.raises(ObjectNotFoundError):
+            await store.copy(f"{folder}/none", f"{folder}/f")
+
     async def test_delete(self, store: ObjectStore, folder: str) -> None:
         await store.put(f"{folder}/a", b"hello")
         await store.delete(f"{folder}/a")

@@ -100,6 +100,11 @@ class WrapperStore:
         send = partial(self.inner.put_if_absent, path, data)
         await self.around(_write("put_if_absent", path, data), send)
 
+    async def copy(self, source: str, target: str) -> None:
+        """Copy an object."""
+        send = partial(self.inner.copy, source, target)
+        await self.around(Request("copy", target), send)
+
     async def open_upload(self, path: str) -> Upload:
         """Begin an object that is written in pieces."""
         send = partial(self.inner.open_upload, path)

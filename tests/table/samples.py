@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from alance.file.schema import Field, Schema
 from alance.io.simulated import SimulatedStore
 from alance.io.store import ObjectStore
 from alance.table.commit import CommitPolicy, commit
 from alance.table.handler import ConditionalPut
-from alance.table.location import TableLocation
+from alance.table.location import CommitHandler, TableLocation
 from alance.table.manifest import DataFile, Fragment, Manifest
 from alance.table.transaction import Transaction, build_append, build_overwrite
 from alance.types import FileVersion
@@ -76,19 +77,19 @@ async def put(
     *,
     policy: CommitPolicy = POLICY,
     look: bool = False,
-    probe: bool = False,
+    handler: CommitHandler | None = None,
+    **more: Any,
 ) -> Manifest:
     """Commit without waiting, at a fixed time."""
     return await commit(
-        at(store),
+        TableLocation(store, ROOT, handler or ConditionalPut()),
         transaction,
         base=base,
         rng=random.Random(1),
         policy=policy,
         look=look,
-        probe=probe,
         sleep=pause,
-        now_ns=lambda: 1_700_000_000_000_000_000,
+        **{"now_ns": lambda: 1_700_000_000_000_000_000, **more},
     )
 
 

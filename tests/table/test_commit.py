@@ -22,7 +22,7 @@ from alance.errors import (
     UnsupportedFeatureError,
 )
 from alance.io.simulated import Hook, Moment, Request, SimulatedStore
-from alance.table.commit import CommitPolicy, probe_conditional_put
+from alance.table.commit import CommitPolicy
 from alance.table.features import Feature
 from alance.table.manifest import Manifest, Naming
 from alance.table.naming import manifest_path
@@ -487,23 +487,6 @@ async def test_what_is_not_committed_here_writes_nothing() -> None:
     with pytest.raises(InvalidInputError, match="only Overwrite creates"):
         await put(SimulatedStore(), build_append(base, [], uuid="u"), None)
     assert store.objects == before
-
-
-@pytest.mark.parametrize("honours_condition", [True, False])
-async def test_the_probe_tells_and_leaves_nothing(honours_condition: bool) -> None:
-    store = SimulatedStore(honours_condition=honours_condition)
-    assert await probe_conditional_put(store, ROOT) is honours_condition
-    assert kinds(store) == ["put_if_absent", "put_if_absent", "delete"]
-    assert store.objects == {}
-
-
-async def test_a_store_that_ignores_the_condition_is_not_committed_to() -> None:
-    store = SimulatedStore(honours_condition=False)
-    with pytest.raises(StoreError, match="external manifest store"):
-        await put(store, creation(), None, probe=True)
-    assert store.objects == {}
-    honest = SimulatedStore()
-    assert (await put(honest, creation(), None, probe=True)).version == 1
 
 
 def test_pauses_grow_to_a_bound() -> None:
