@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from alance import sync
+from alance.dataset.branches import Branches
 from alance.dataset.dataset import Dataset
 from alance.dataset.entry import (
     commit_fragments,
@@ -14,6 +15,7 @@ from alance.dataset.entry import (
 from alance.dataset.file_reader import FileReader, open_file
 from alance.dataset.file_writer import FileWriter, create_file
 from alance.dataset.scan import Scan
+from alance.dataset.tags import Tags
 from alance.dataset.upload import WriteProgress
 from alance.errors import (
     AlanceError,
@@ -46,6 +48,7 @@ from alance.table.manifest import DataFile, DeletionFile, Fragment
 __all__ = [
     "AlanceError",
     "AlreadyExistsError",
+    "Branches",
     "CommitConflictError",
     "CommitContentionError",
     "CommitError",
@@ -73,6 +76,7 @@ __all__ = [
     "Session",
     "StoreError",
     "StoreTimeoutError",
+    "Tags",
     "UnsupportedFeatureError",
     "VersionNotFoundError",
     "WriteProgress",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -151,13 +150,12 @@ class Handle:
         Raises
         ------
         CorruptFileError
-            A base path is no address, or a file refers to one that is not recorded.
+            A base path is no address.
         """
         bases = {
             base.id: (*self._open_base(base.path), base.is_dataset_root)
             for base in manifest.base_paths
         }
-        _check_bases(manifest, bases)
         places = replace(self.places, bases=bases)
         return replace(self, places=places, branch=manifest.branch, is_known=True)
 
@@ -187,18 +185,6 @@ def _line_and_version(reference: tuple[object, ...]) -> tuple[str | None, int | 
     if branch is None or branch == MAIN:
         return None, version
     return check_branch_name(branch), version
-
-
-def _check_bases(manifest: Manifest, bases: Mapping[int, object]) -> None:
-    files = (file for fragment in manifest.fragments for file in fragment.files)
-    used = {file.base_id for file in files}
-    used.update(f.deletion_file.base_id for f in manifest.fragments if f.deletion_file is not None)
-    missing = sorted(used - bases.keys() - {None}, key=str)
-    if missing:
-        raise CorruptFileError(
-            f"version {manifest.version}: files lie below base path {missing[0]}, which is not "
-            "recorded"
-        )
 
 
 def _with_branch(uri: str, branch: str | None) -> str:

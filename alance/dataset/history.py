@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from alance.dataset.branches import Branches
+from alance.dataset.tags import Tags
 from alance.receipts import one_call
 from alance.table.versions import list_versions, refresh
 
@@ -31,6 +33,21 @@ class History:
     def __init__(self, handle: Handle, manifest: Manifest) -> None:
         self._handle = handle
         self._manifest = manifest
+
+    @property
+    def branch(self) -> str | None:
+        """Branch that this version is on; None for the main line."""
+        return self._manifest.branch
+
+    @property
+    def tags(self) -> Tags:
+        """Names of versions; see `Tags`."""
+        return Tags(self._handle, self._manifest.version)
+
+    @property
+    def branches(self) -> Branches[Self]:
+        """Lines of versions beside the main one; see `Branches`."""
+        return Branches(self._handle, self._manifest.version, type(self))
 
     def _at(self, manifest: Manifest) -> Self:
         """Another version of the same line."""

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from alance.errors import ObjectNotFoundError, VersionNotFoundError
 from alance.table.location import TableLocation
+from alance.table.manifest import Manifest
 from alance.table.objects import read_object
 from alance.table.refs import (
     REF_BYTES_MAX,
@@ -23,7 +24,7 @@ from alance.table.refs import (
 )
 from alance.table.versions import read_all
 
-__all__ = ["list_branches", "list_tags", "read_branch", "read_tag"]
+__all__ = ["list_branches", "list_tags", "manifest_size", "read_branch", "read_tag"]
 
 R = TypeVar("R", Tag, Branch)
 
@@ -68,6 +69,25 @@ async def list_tags(main: TableLocation) -> dict[str, Tag]:
 async def list_branches(main: TableLocation) -> dict[str, Branch]:
     """All branches by name, sorted; a listing, then one request each."""
     return await _read_all(main, "branches", parse_branch)
+
+
+async def manifest_size(table: TableLocation, manifest: Manifest) -> int:
+    """Bytes of a stored manifest, which readers rely on; one request, two above 64 KiB.
+
+    Raises
+    ------
+    VersionNotFoundError
+        It has been cleaned up meanwhile.
+    """
+    version = manifest.version
+    data = await table.handler.read(table.store, table.root, version, manifest.naming)
+    if data is None:
+        raise VersionNotFoundError(
+            f"version {version} of {table.url} has just been cleaned up",
+            uri=table.url,
+            version=version,
+        )
+    return data.nbytes
 
 
 async def _read_all(main: TableLocation, kind: str, parse: Callable[..., R]) -> dict[str, R]:

@@ -15,13 +15,16 @@ from alance.sync.entry import (
     write_fragments,
 )
 from alance.sync.files import FileReader, FileWriter, create_file, open_file
+from alance.sync.refs import Branches, Tags
 from alance.sync.scan import Scan
 
 __all__ = [
+    "Branches",
     "Dataset",
     "FileReader",
     "FileWriter",
     "Scan",
+    "Tags",
     "commit_fragments",
     "create_file",
     "discard_fragments",

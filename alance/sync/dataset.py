@@ -12,6 +12,7 @@ from alance.dataset.projection import Columns
 from alance.dataset.source import Data
 from alance.dataset.upload import WriteProgress
 from alance.session import Session
+from alance.sync.refs import Branches, Tags
 from alance.sync.run import run
 from alance.sync.scan import Scan
 from alance.table.manifest import Fragment
@@ -202,6 +203,21 @@ class Dataset:
                 )
             )
         )
+
+    @property
+    def branch(self) -> str | None:
+        """Branch that this version is on; None for the main line."""
+        return self._dataset.branch
+
+    @property
+    def tags(self) -> Tags:
+        """Names of versions; see `alance.Tags`."""
+        return Tags(self._dataset.tags)
+
+    @property
+    def branches(self) -> Branches[Dataset]:
+        """Lines of versions beside the main one; see `alance.Branches`."""
+        return Branches(self._dataset.branches, Dataset)
 
     def versions(self) -> list[dict[str, Any]]:
         """List all versions, oldest first."""

@@ -239,6 +239,8 @@ def test_functions_have_the_same_arguments(name: str) -> None:
     [
         (sync.Dataset, alance.Dataset),
         (sync.Scan, alance.Scan),
+        (sync.Tags, alance.Tags),
+        (sync.Branches, alance.Branches),
         (sync.FileReader, alance.FileReader),
         (sync.FileWriter, alance.FileWriter),
     ],
