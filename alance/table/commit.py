@@ -150,6 +150,7 @@ async def commit(
     policy: CommitPolicy | None = None,
     affected_rows: Mapping[int, pyroaring.BitMap] | None = None,
     bases: Bases | None = None,
+    source: Manifest | None = None,
     look: bool = False,
     prepared: Prepared | None = None,
     undo: Callable[[], Coroutine[Any, Any, None]] | None = None,
@@ -177,6 +178,8 @@ async def commit(
         a change of other rows of the same fragment.
     bases
         Base id -> store and path: where deletion files that lie outside the dataset can be read.
+    source
+        The version that a Restore restores, read anew: it may have been cleaned up.
     look
         List the newest version first, where `base` is not recent; one request more, and the newer
         manifests.
@@ -220,7 +223,7 @@ async def commit(
     policy = policy or CommitPolicy()
     sender = Sender(table, transaction.read_version, transaction.uuid, policy.put_deadline_s)
     attempts = _Attempts(
-        table, transaction, affected_rows, bases, policy, sender, rng, undo, sleep, now_ns
+        table, transaction, affected_rows, bases, source, policy, sender, rng, undo, sleep, now_ns
     )
     return await attempts.run(base, look=look, prepared=prepared)
 
@@ -233,6 +236,7 @@ class _Attempts:
     transaction: Transaction
     affected_rows: Mapping[int, pyroaring.BitMap] | None
     bases: Bases | None
+    source: Manifest | None
     policy: CommitPolicy
     sender: Sender
     rng: random.Random
@@ -322,7 +326,12 @@ class _Attempts:
         if base is not None:
             check_writable(base, self.table.url)
         earliest_ns = 0 if base is None else base.timestamp_ns
-        manifest = apply(base, self.transaction, timestamp_ns=max(self.now_ns(), earliest_ns))
+        manifest = apply(
+            base,
+            self.transaction,
+            timestamp_ns=max(self.now_ns(), earliest_ns),
+            source=self.source,
+        )
         data = build_manifest(manifest)
         send = partial(self.sender.send, manifest, data, resent=resent)
         name = manifest.transaction_file
