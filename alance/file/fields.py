@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import pyarrow as pa
@@ -27,6 +27,7 @@ DEPTH_MAX = 64
 
 PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
+CLUSTERING_KEY_POSITION = "lance-schema:unenforced-clustering-key:position"
 PACKED = "lance-encoding:packed"
 BLOB = "lance-encoding:blob"
 
@@ -74,6 +75,19 @@ class Field:
     unenforced_primary_key_position: int = 0
     unenforced_clustering_key: bool = False
     unenforced_clustering_key_position: int = 0
+
+    def with_metadata(self, metadata: Mapping[str, bytes]) -> Field:
+        """The field with other metadata, and what follows from that: extension and keys."""
+        in_key = metadata.get(PRIMARY_KEY, b"").lower() in (b"true", b"1", b"yes")
+        place = _place(metadata, PRIMARY_KEY_POSITION)
+        return replace(
+            self,
+            metadata=metadata,
+            extension_name=metadata.get(EXTENSION_NAME, b"").decode(),
+            unenforced_primary_key=in_key or place > 0,
+            unenforced_primary_key_position=place,
+            unenforced_clustering_key_position=_place(metadata, CLUSTERING_KEY_POSITION),
+        )
 
     @property
     def is_packed(self) -> bool:
@@ -300,6 +314,12 @@ def fields_from_arrow(schema: pa.Schema, first_id: int) -> list[Field]:
     return out
 
 
+def _place(metadata: Mapping[str, bytes], key: str) -> int:
+    """1-based place in a key that metadata give a field; 0 when they give none."""
+    position = metadata.get(key, b"")
+    return int(position) if position.isdigit() and len(position) < 10 else 0
+
+
 def _add_field(item: pa.Field, parent_id: int, path: str, first_id: int, out: list[Field]) -> None:
     """Append `item` and its descendants to `out`."""
     if path.count(".") >= DEPTH_MAX:
@@ -317,23 +337,15 @@ def _add_field(item: pa.Field, parent_id: int, path: str, first_id: int, out: li
         metadata[EXTENSION_NAME] = extension.encode()
     logical_type, children = _describe(data_type, extension, path)
     field_id = first_id + len(out)
-    in_key = metadata.get(PRIMARY_KEY, b"").lower() in (b"true", b"1", b"yes")
-    position = metadata.get(PRIMARY_KEY_POSITION, b"")
-    place = int(position) if position.isdigit() and len(position) < 10 else 0
-    out.append(
-        Field(
-            name=item.name,
-            id=field_id,
-            parent_id=parent_id,
-            logical_type=logical_type,
-            nullable=item.nullable,
-            metadata=metadata,
-            extension_name=extension,
-            encoding=_hint(logical_type),
-            unenforced_primary_key=in_key or place > 0,
-            unenforced_primary_key_position=place,
-        )
+    entry = Field(
+        name=item.name,
+        id=field_id,
+        parent_id=parent_id,
+        logical_type=logical_type,
+        nullable=item.nullable,
+        encoding=_hint(logical_type),
     )
+    out.append(entry.with_metadata(metadata))
     for child in children:
         _add_field(child, field_id, f"{path}.{child.name}", first_id, out)
 

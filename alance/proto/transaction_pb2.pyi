@@ -176,13 +176,20 @@ class ReserveFragments(_message.Message):
     def __init__(self, num_fragments: _Optional[int] = ...) -> None: ...
 
 class Update(_message.Message):
-    __slots__ = ("removed_fragment_ids", "updated_fragments", "new_fragments", "fields_modified", "fields_for_preserving_frag_bitmap", "update_mode", "inserted_rows")
+    __slots__ = ("removed_fragment_ids", "updated_fragments", "new_fragments", "fields_modified", "fields_for_preserving_frag_bitmap", "update_mode", "inserted_rows", "updated_fragment_offset_bitmaps")
     class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         REWRITE_ROWS: _ClassVar[Update.Mode]
         REWRITE_COLUMNS: _ClassVar[Update.Mode]
     REWRITE_ROWS: Update.Mode
     REWRITE_COLUMNS: Update.Mode
+    class UpdatedFragmentOffsetBitmapsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: bytes
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[bytes] = ...) -> None: ...
     REMOVED_FRAGMENT_IDS_FIELD_NUMBER: _ClassVar[int]
     UPDATED_FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
     NEW_FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
@@ -190,6 +197,7 @@ class Update(_message.Message):
     FIELDS_FOR_PRESERVING_FRAG_BITMAP_FIELD_NUMBER: _ClassVar[int]
     UPDATE_MODE_FIELD_NUMBER: _ClassVar[int]
     INSERTED_ROWS_FIELD_NUMBER: _ClassVar[int]
+    UPDATED_FRAGMENT_OFFSET_BITMAPS_FIELD_NUMBER: _ClassVar[int]
     removed_fragment_ids: _containers.RepeatedScalarFieldContainer[int]
     updated_fragments: _containers.RepeatedCompositeFieldContainer[_table_pb2.DataFragment]
     new_fragments: _containers.RepeatedCompositeFieldContainer[_table_pb2.DataFragment]
@@ -197,7 +205,8 @@ class Update(_message.Message):
     fields_for_preserving_frag_bitmap: _containers.RepeatedScalarFieldContainer[int]
     update_mode: Update.Mode
     inserted_rows: bytes
-    def __init__(self, removed_fragment_ids: _Optional[_Iterable[int]] = ..., updated_fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ..., new_fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ..., fields_modified: _Optional[_Iterable[int]] = ..., fields_for_preserving_frag_bitmap: _Optional[_Iterable[int]] = ..., update_mode: _Optional[_Union[Update.Mode, str]] = ..., inserted_rows: _Optional[bytes] = ...) -> None: ...
+    updated_fragment_offset_bitmaps: _containers.ScalarMap[int, bytes]
+    def __init__(self, removed_fragment_ids: _Optional[_Iterable[int]] = ..., updated_fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ..., new_fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ..., fields_modified: _Optional[_Iterable[int]] = ..., fields_for_preserving_frag_bitmap: _Optional[_Iterable[int]] = ..., update_mode: _Optional[_Union[Update.Mode, str]] = ..., inserted_rows: _Optional[bytes] = ..., updated_fragment_offset_bitmaps: _Optional[_Mapping[int, bytes]] = ...) -> None: ...
 
 class Project(_message.Message):
     __slots__ = ("schema", "preserves_nullability")

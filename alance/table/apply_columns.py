@@ -20,6 +20,10 @@ def apply_merge(draft: Manifest, operation: Merge) -> Manifest:
     """All fragments and the schema as the operation says; rows of changed files are updated."""
     check_file_versions(operation.fragments, draft)
     before = {fragment.id: fragment for fragment in draft.fragments}
+    if missing := before.keys() - {fragment.id for fragment in operation.fragments}:
+        raise InvalidInputError(
+            f"the operation adds columns, but leaves out fragment {min(missing)}"
+        )
     fragments = operation.fragments
     if has_stable_row_ids(draft):
         fragments = tuple(

@@ -15,9 +15,6 @@ from alance.table.operations import CreateIndex, Rewrite, RewriteGroup, Rewritte
 
 __all__ = ["apply_create_index", "prune_indices", "rewrite_indices", "uncover_fragments"]
 
-_VECTOR = b"VectorIndexDetails"
-"""Part of the type name in the details of an index over vectors."""
-
 
 def apply_create_index(draft: Manifest, operation: CreateIndex) -> Manifest:
     """Segments go by uuid, and system indices by name, as there is one of each."""
@@ -57,8 +54,8 @@ def _with_parents(draft: Manifest, field_ids: Iterable[int]) -> set[int]:
 def prune_indices(draft: Manifest) -> Manifest:
     """Drop segments whose fields are gone, and those that cover no fragment any more.
 
-    Of segments that all cover nothing the oldest scalar one stays: its presence asks for the index
-    to be kept up. A vector index without data cannot be used at all, so it goes.
+    Of segments that all cover nothing the oldest stays: its presence asks for the index to be kept
+    up when there is data again.
     """
     fields = {field.id for field in draft.schema.fields}
     present = BitMap([fragment.id for fragment in draft.fragments])
@@ -75,9 +72,8 @@ def prune_indices(draft: Manifest) -> Manifest:
 def _useless(group: Sequence[IndexMetadata], present: BitMap) -> set[str]:
     """Uuids of the segments of one index that can go."""
     empty = [index for index in group if not _covers(index, present)]
-    if len(empty) == len(group) and not _is_vector(group[0]):
-        oldest = min(empty, key=lambda index: index.dataset_version)
-        empty.remove(oldest)
+    if len(empty) == len(group):
+        empty.remove(min(empty, key=lambda index: index.dataset_version))
     return {index.uuid for index in empty}
 
 
@@ -85,11 +81,6 @@ def _covers(index: IndexMetadata, present: BitMap) -> bool:
     """Whether a segment covers a fragment that is there; one that does not say may."""
     covered = index.fragments
     return covered is None or bool(covered & present)
-
-
-def _is_vector(index: IndexMetadata) -> bool:
-    """By its details; an index of before there were details is one over vectors."""
-    return index.index_details is None or _VECTOR in index.index_details
 
 
 def rewrite_indices(draft: Manifest, operation: Rewrite) -> Manifest:

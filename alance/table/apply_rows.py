@@ -20,12 +20,13 @@ from alance.table.draft import (
     replace_fragments,
 )
 from alance.table.features import Feature
+from alance.table.indices import parse_bitmap
 from alance.table.manifest import Fragment, Manifest
 from alance.table.operations import Append, Delete, Overwrite, ReserveFragments, Rewrite, Update
 from alance.table.row_ids import RowIds
 from alance.table.row_versions import RowVersions
 from alance.table.wire import FRAGMENT_ID_MAX
-from alance.table.wire_rows import parse_row_ids, parse_row_versions
+from alance.table.wire_rows import build_row_versions, parse_row_ids, parse_row_versions
 
 __all__ = [
     "apply_append",
@@ -89,8 +90,12 @@ def apply_update(draft: Manifest, operation: Update) -> Manifest:
         for fragment in draft.fragments
         if fragment.id in touched or fragment.id in operation.removed_fragment_ids
     ]
-    check_file_versions(operation.updated_fragments, draft)
-    draft = replace_fragments(draft, operation.updated_fragments, operation.removed_fragment_ids)
+    updated = operation.updated_fragments
+    check_file_versions(updated, draft)
+    if has_stable_row_ids(draft):
+        bitmaps = operation.updated_fragment_offset_bitmaps
+        updated = tuple(_updated_at(each, bitmaps.get(each.id), draft.version) for each in updated)
+    draft = replace_fragments(draft, updated, operation.removed_fragment_ids)
     draft = add_fragments(
         draft,
         operation.new_fragments,
@@ -99,6 +104,19 @@ def apply_update(draft: Manifest, operation: Update) -> Manifest:
     if operation.fields_modified:
         draft = uncover_fragments(draft, touched, operation.fields_modified)
     return prune_indices(draft)
+
+
+def _updated_at(fragment: Fragment, bitmap: bytes | None, version: int) -> Fragment:
+    """Rows that got other values in place are updated at the new version, whichever it became."""
+    if bitmap is None:
+        return fragment
+    where, num_rows = f"fragment {fragment.id}", fragment.physical_rows
+    offsets = parse_bitmap(bitmap, where)
+    if offsets and offsets.max() >= num_rows:
+        raise InvalidInputError(f"{where} has {num_rows} rows; row {offsets.max()} is not updated")
+    versions = parse_row_versions(fragment.last_updated_at, num_rows, path=where)
+    versions = versions.replace(np.asarray(offsets.to_array(), np.int64), version)
+    return replace(fragment, last_updated_at=build_row_versions(versions))
 
 
 def _created_at(kept: RowIds, sources: Sequence[Fragment], version: int) -> RowVersions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from alance.errors import InvalidInputError
 from alance.file.schema import Field, Schema
@@ -18,7 +19,8 @@ def apply_update_config(draft: Manifest, operation: UpdateConfig) -> Manifest:
     """Maps of settings and metadata edited."""
     schema = draft.schema
     fields = tuple(
-        _edit_field(field, operation.field_metadata.get(field.id)) for field in schema.fields
+        _edit_field(schema, field, operation.field_metadata.get(field.id))
+        for field in schema.fields
     )
     if unknown := operation.field_metadata.keys() - {field.id for field in schema.fields}:
         raise InvalidInputError(f"the schema has no field with id {min(unknown)}")
@@ -30,8 +32,41 @@ def apply_update_config(draft: Manifest, operation: UpdateConfig) -> Manifest:
     )
 
 
-def _edit_field(field: Field, update: MapUpdate | None) -> Field:
-    return replace(field, metadata=_edit_bytes(field.metadata, update))
+def _edit_field(schema: Schema, field: Field, update: MapUpdate | None) -> Field:
+    """Other metadata; they may make a field part of a key, which is then for good."""
+    if update is None:
+        return field
+    edited = field.with_metadata(_edit_bytes(field.metadata, update))
+    for what, key in _KEYS.items():
+        if key(edited) == key(field):
+            continue
+        if any(key(known) != (False, 0) for known in schema.fields):
+            raise InvalidInputError(
+                f"field {field.name}: the unenforced {what} key cannot be changed once it is set"
+            )
+        if what == "primary" and _may_be_null(schema, field):
+            raise InvalidInputError(
+                f"field {field.name} cannot be in the primary key: it, or one above it, is nullable"
+            )
+    return edited
+
+
+def _primary(field: Field) -> tuple[bool, int]:
+    return field.unenforced_primary_key, field.unenforced_primary_key_position
+
+
+def _clustering(field: Field) -> tuple[bool, int]:
+    return field.unenforced_clustering_key, field.unenforced_clustering_key_position
+
+
+_KEYS = MappingProxyType({"primary": _primary, "clustering": _clustering})
+
+
+def _may_be_null(schema: Schema, field: Field) -> bool:
+    fields = {known.id: known for known in schema.fields}
+    while not field.nullable and field.parent_id in fields:
+        field = fields[field.parent_id]
+    return field.nullable
 
 
 def _edit(values: Mapping[str, str], update: MapUpdate | None) -> Mapping[str, str]:

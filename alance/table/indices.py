@@ -15,7 +15,7 @@ __all__ = [
     "IndexFile",
     "IndexMetadata",
     "build_fragment_bitmap",
-    "parse_fragment_bitmap",
+    "parse_bitmap",
 ]
 
 FRAGMENT_REUSE = "__lance_frag_reuse"
@@ -84,11 +84,11 @@ class IndexMetadata:
         """Ids of the covered fragments, decoded anew; None when it does not say."""
         if self.fragment_bitmap is None:
             return None
-        return parse_fragment_bitmap(self.fragment_bitmap, f"index segment {self.uuid}")
+        return parse_bitmap(self.fragment_bitmap, f"index segment {self.uuid}")
 
 
-def parse_fragment_bitmap(data: bytes, where: str) -> pyroaring.BitMap:
-    """Ids of fragments in a serialized bitmap.
+def parse_bitmap(data: bytes, where: str) -> pyroaring.BitMap:
+    """Members of a serialized bitmap, such as ids of fragments.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def parse_fragment_bitmap(data: bytes, where: str) -> pyroaring.BitMap:
     try:
         return pyroaring.BitMap.deserialize(data)
     except (ValueError, IndexError) as exc:
-        raise CorruptFileError(f"{where}: the fragment bitmap is damaged: {exc}") from exc
+        raise CorruptFileError(f"{where}: a bitmap is damaged: {exc}") from exc
 
 
 def build_fragment_bitmap(fragment_ids: Iterable[int]) -> bytes:

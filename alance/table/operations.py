@@ -122,6 +122,10 @@ class Update:
         None when the record does not say, which means REWRITE_ROWS.
     inserted_rows
         Serialized filter of inserted keys; None when there is none.
+    updated_fragment_offset_bitmaps
+        Fragment id -> rows that replaced columns gave other values, as serialized roaring bitmaps
+        of row offsets; by these they count as updated. Fragments that are not there count as they
+        stand in `updated_fragments`.
     unknown
         Stored fields that this library does not interpret.
     """
@@ -134,6 +138,7 @@ class Update:
     fields_for_preserving_frag_bitmap: tuple[int, ...] = ()
     update_mode: UpdateMode | None = None
     inserted_rows: bytes | None = field(default=None, repr=False)
+    updated_fragment_offset_bitmaps: Mapping[int, bytes] = field(default_factory=dict, repr=False)
     unknown: bytes = field(default=b"", repr=False)
 
 

@@ -66,6 +66,12 @@ class RowVersions:
         """Versions of the rows at some offsets, which must be below `len(self)`, in any order."""
         return self.values[np.searchsorted(self.positions, offsets, side="right") - 1]
 
+    def replace(self, offsets: npt.NDArray[np.integer], version: int) -> RowVersions:
+        """Another version for the rows at some offsets."""
+        versions = self.versions()
+        versions[offsets] = version
+        return self.from_versions(versions)
+
     def select(self, offsets: npt.NDArray[np.integer]) -> RowVersions:
         """Versions of some rows, in the order of the offsets."""
         return self.from_versions(self.versions_at(offsets))

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from alance.errors import CorruptFileError
 from alance.proto import table_pb2 as tables
-from alance.table.indices import IndexFile, IndexMetadata, parse_fragment_bitmap
+from alance.table.indices import IndexFile, IndexMetadata, parse_bitmap
 from alance.table.wire import decode, optional, unknown_bytes
 
 __all__ = [
@@ -94,7 +94,7 @@ def index_from_message(message: tables.IndexMetadata, path: str) -> IndexMetadat
         unknown=unknown_bytes(message),
     )
     if index.fragment_bitmap is not None:
-        parse_fragment_bitmap(index.fragment_bitmap, where)
+        parse_bitmap(index.fragment_bitmap, where)
     return index
 
 

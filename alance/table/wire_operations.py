@@ -12,6 +12,7 @@ from alance.errors import CorruptFileError, InvalidInputError, UnsupportedFeatur
 from alance.file.metadata import build_field
 from alance.proto import table_pb2 as tables
 from alance.proto import transaction_pb2 as transactions
+from alance.table.indices import parse_bitmap
 from alance.table.manifest import Fragment
 from alance.table.naming import VERSION_MAX
 from alance.table.operations import (
@@ -240,6 +241,10 @@ def _parse_update(body: transactions.Update, path: str) -> Update:
                 f"{path}: updates in mode {body.update_mode}, which this library does not know",
                 feature=f"update mode {body.update_mode}",
             ) from None
+    bitmaps = dict(body.updated_fragment_offset_bitmaps)
+    _parse_ids(bitmaps, FRAGMENT_ID_MAX, "fragment", path)
+    for data in bitmaps.values():
+        parse_bitmap(data, path)
     preserved = body.fields_for_preserving_frag_bitmap
     return Update(
         _parse_ids(body.removed_fragment_ids, FRAGMENT_ID_MAX, "fragment", path),
@@ -249,6 +254,7 @@ def _parse_update(body: transactions.Update, path: str) -> Update:
         _parse_ids(preserved, FIELD_ID_MAX, "field", path),
         mode,
         optional(body, "inserted_rows"),
+        bitmaps,
         unknown_bytes(body),
     )
 
@@ -263,6 +269,7 @@ def _build_update(operation: Update) -> Message:
         fields_for_preserving_frag_bitmap=operation.fields_for_preserving_frag_bitmap,
         update_mode=None if mode is None else transactions.Update.Mode.Name(mode.value),
         inserted_rows=operation.inserted_rows,
+        updated_fragment_offset_bitmaps=operation.updated_fragment_offset_bitmaps,
     )
     message.MergeFromString(operation.unknown)
     return message

@@ -119,7 +119,8 @@ OPERATIONS: list[Operation] = [
     Update(
         (3,), (fragment("x", id=1),), (fragment("y"),), (1,), (0, 1), UpdateMode.REWRITE_COLUMNS
     ),
-    Update(inserted_rows=b"\x08\x01", unknown=b"\x52\x00"),
+    Update(inserted_rows=b"\x08\x01", unknown=b"\x2a\x00"),
+    Update(updated_fragment_offset_bitmaps={3: build_fragment_bitmap([1, 7])}),
     Update(update_mode=UpdateMode.REWRITE_ROWS),
     DataReplacement((Replacement(3, FILE),)),
     Clone(True, "tag", 3, "/path", "side"),
@@ -174,7 +175,7 @@ HOSTILE: list[tuple[Callable[[transactions.Transaction], object], str]] = [
     (lambda m: m.restore.SetInParent(), "restores version 0"),
     (lambda m: m.create_index.new_indices.add(name="i"), "uuid of an index segment has 0 bytes"),
     (lambda m: _index(m, fields=[-1]), "a field id is negative"),
-    (lambda m: _index(m, fragment_bitmap=b"\x01"), "the fragment bitmap is damaged"),
+    (lambda m: _index(m, fragment_bitmap=b"\x01"), "a bitmap is damaged"),
     (
         lambda m: setattr(m.rewrite.rewritten_indices.add().old_id, "uuid", bytes(15)),
         "old_id of an index segment has 15 bytes",
