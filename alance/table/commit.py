@@ -376,7 +376,7 @@ class _Attempts:
     def _judge(self, winner: Winner) -> Verdict:
         """Raise unless our change may follow another's, merged with it or as it is."""
         mine, theirs = self.transaction.operation, winner.operation
-        judged = verdict(mine, theirs)
+        judged = verdict(mine, theirs, has_affected_rows=self.affected_rows is not None)
         version = winner.manifest.version
         if judged is Verdict.RETRY:
             raise RetryableCommitError(

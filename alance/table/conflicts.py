@@ -10,24 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from alance.table import conflicts_rules as rules
 from alance.table import conflicts_settings as settings
-from alance.table.conflicts_rules import Known, Verdict
-from alance.table.manifest import Manifest
-from alance.table.operations import Operation
+from alance.table.conflicts_rules import Verdict
+from alance.table.operations import Delete, Operation, Update
 
 __all__ = ["Verdict", "verdict"]
 
 
-def verdict(
-    mine: Operation,
-    theirs: Operation,
-    *,
-    read: Manifest | None = None,
-    has_affected_rows: bool = False,
-) -> Verdict:
+def verdict(mine: Operation, theirs: Operation, *, has_affected_rows: bool = False) -> Verdict:
     """Judge whether `mine` may follow `theirs`, which it was made without knowing of.
 
     A pair that the table does not list is incompatible, so an operation of the future is never
@@ -39,9 +32,6 @@ def verdict(
         The change to be committed.
     theirs
         One that was committed after the version that `mine` was made on.
-    read
-        That version, when it can still be read; without it, changes of one fragment cannot be told
-        apart.
     has_affected_rows
         Whether it is known which rows `mine` deletes, as merging them with those of `theirs` needs.
 
@@ -51,21 +41,17 @@ def verdict(
         A bitmap in one of the two is damaged.
     """
     rule = _TABLE.get(mine.name, _NOTHING).get(theirs.name, Verdict.INCOMPATIBLE)
-    if isinstance(rule, Verdict):
-        return rule
-    if rule in _RULES_OF_ROWS:
-        return rule(mine, theirs, Known(read, has_affected_rows))
-    return rule(mine, theirs)
+    judged = rule if isinstance(rule, Verdict) else rule(mine, theirs)
+    merges_rows = judged is Verdict.REBASE and isinstance(mine, Delete | Update)
+    return Verdict.RETRY if merges_rows and not has_affected_rows else judged
 
 
-Rule: TypeAlias = Verdict | Callable[..., Verdict]
+Rule: TypeAlias = Verdict | Callable[[Any, Any], Verdict]
 
 _OK = Verdict.COMPATIBLE
 _RETRY = Verdict.RETRY
 _NO = Verdict.INCOMPATIBLE
 _NOTHING: Mapping[str, Rule] = MappingProxyType({})
-_RULES_OF_ROWS = (rules.rows, rules.updates)
-"""These ask for more than the two operations."""
 
 _APPEND: Mapping[str, Rule] = MappingProxyType({
     "Append": _OK,

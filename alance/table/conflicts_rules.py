@@ -6,14 +6,12 @@ either order, it takes the two by their kinds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
 from pyroaring import BitMap
 
 from alance.table.indices import FRAGMENT_REUSE, MEM_WAL, IndexMetadata
-from alance.table.manifest import Manifest
 from alance.table.operations import (
     Append,
     CreateIndex,
@@ -28,7 +26,6 @@ from alance.table.operations import (
 )
 
 __all__ = [
-    "Known",
     "Verdict",
     "append_after_merge",
     "data_after_data",
@@ -64,22 +61,6 @@ class Verdict(Enum):
     INCOMPATIBLE = "the other change makes this one meaningless"
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What is known besides the two operations.
-
-    Parameters
-    ----------
-    read
-        The version that the change to be committed was made on; None when it is gone.
-    has_affected_rows
-        Whether it is known which rows that change concerns.
-    """
-
-    read: Manifest | None
-    has_affected_rows: bool
-
-
 _FragmentChange: TypeAlias = Delete | Update | Rewrite | DataReplacement
 
 
@@ -105,29 +86,23 @@ def rewrites(mine: Rewrite, theirs: Rewrite) -> Verdict:
     return shared_fragments(mine, theirs)
 
 
-def rows(mine: Delete | Update, theirs: Delete | Update, known: Known) -> Verdict:
+def rows(mine: Delete | Update, theirs: Delete | Update) -> Verdict:
     """Deletion vectors of one fragment are merged as long as nothing else of it changed.
 
     Whether the two concern different rows is seen when they are merged.
     """
     shared = _fragment_ids(mine) & _fragment_ids(theirs)
-    if not shared:
-        return Verdict.COMPATIBLE
-    if not known.has_affected_rows or known.read is None:
-        return Verdict.RETRY
-    before = {fragment.id: fragment.files for fragment in known.read.fragments}
     ours = {fragment.id: fragment.files for fragment in mine.updated_fragments}
-    now = {fragment.id: fragment.files for fragment in theirs.updated_fragments}
+    others = {fragment.id: fragment.files for fragment in theirs.updated_fragments}
     for i in shared:
-        files = before.get(i)
-        if files is None or ours.get(i) != files or now.get(i) != files:
+        if i not in ours or ours[i] != others.get(i):
             return Verdict.RETRY  # removed by either, or columns were written anew
-    return Verdict.REBASE
+    return Verdict.REBASE if shared else Verdict.COMPATIBLE
 
 
-def updates(mine: Update, theirs: Update, known: Known) -> Verdict:
+def updates(mine: Update, theirs: Update) -> Verdict:
     """Filters of inserted keys are not looked into, so a change with one cannot be sure."""
-    return Verdict.RETRY if mine.inserted_rows is not None else rows(mine, theirs, known)
+    return Verdict.RETRY if mine.inserted_rows is not None else rows(mine, theirs)
 
 
 def update_after_append(mine: Update, _theirs: Append) -> Verdict:

@@ -37,7 +37,7 @@ from alance.table.operations import (
     UpdateBases,
     UpdateConfig,
 )
-from tests.table.samples import fragment, manifest, schema
+from tests.table.samples import fragment, schema
 
 LETTERS = MappingProxyType({
     ".": Verdict.COMPATIBLE,
@@ -87,7 +87,7 @@ TOGETHER = """
     Clone             X X X X X X X X X X X X X X X X X
 """
 
-READ = manifest(3, fragment("f", id=0), fragment("g", id=1))
+FRAGMENTS = (fragment("f", id=0), fragment("g", id=1))
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def operations(i: int, *, strict: bool) -> Mapping[str, Operation]:
 
     The strict ones say nothing in their favour, and all that may be held against them.
     """
-    key, kept = f"k{i}", READ.fragments[i]
+    key, kept = f"k{i}", FRAGMENTS[i]
     changed = MapUpdate({key: "1"})
     bases = (BasePath(0, f"/{key}", is_dataset_root=True, name=key),)
     found: list[Operation] = [
@@ -122,7 +122,7 @@ def operations(i: int, *, strict: bool) -> Mapping[str, Operation]:
         Overwrite((), schema(), config={key: "1"}),
         CreateIndex((index(key, i, i),)),
         Rewrite((RewriteGroup((kept,), (fragment("whole", id=9),)),)),
-        Merge(READ.fragments, schema(), preserves_nullability=not strict),
+        Merge(FRAGMENTS, schema(), preserves_nullability=not strict),
         Project(schema(), preserves_nullability=not strict),
         Restore(1),
         ReserveFragments(2),
@@ -152,7 +152,7 @@ def cells(grid: str) -> list[tuple[str, str, Verdict]]:
 
 
 def judge(mine: Operation, theirs: Operation) -> Verdict:
-    return verdict(mine, theirs, read=READ, has_affected_rows=True)
+    return verdict(mine, theirs, has_affected_rows=True)
 
 
 @pytest.mark.parametrize(("mine", "theirs", "expected"), cells(APART))
