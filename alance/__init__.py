@@ -16,6 +16,7 @@ from alance.dataset.file_reader import FileReader, open_file
 from alance.dataset.file_writer import FileWriter, create_file
 from alance.dataset.scan import Scan
 from alance.dataset.tags import Tags
+from alance.dataset.transactions import TransactionInfo
 from alance.dataset.upload import WriteProgress
 from alance.errors import (
     AlanceError,
@@ -77,6 +78,7 @@ __all__ = [
     "StoreError",
     "StoreTimeoutError",
     "Tags",
+    "TransactionInfo",
     "UnsupportedFeatureError",
     "VersionNotFoundError",
     "WriteProgress",

@@ -11,10 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from alance._aio import run_to_end
+from alance.dataset.change import check_texts
 from alance.dataset.clone import clone
 from alance.dataset.refs import list_branches, list_tags, manifest_size, read_branch
 from alance.dataset.removal import remove_all
-from alance.dataset.tags import check_metadata
 from alance.errors import (
     AlanceError,
     AlreadyExistsError,
@@ -158,10 +158,10 @@ class Branches(Generic[D]):
         InvalidInputError
             Not a mapping of text to text.
         """
-        check_metadata(metadata)
+        texts = check_texts("metadata", metadata)
         main = self._handle.main
         branch = await read_branch(main, check_branch_name(name))
-        changed = replace(branch, metadata=dict(metadata))
+        changed = replace(branch, metadata=texts)
         await main.store.put(branch_path(main.root, name), build_branch(changed))
 
     @one_call

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from alance.dataset.branches import Branches
+from alance.dataset.change import commit_change
+from alance.dataset.clone import clone
+from alance.dataset.config import (
+    Values,
+    plan_config,
+    plan_fields,
+    plan_metadata,
+    plan_schema_metadata,
+)
+from alance.dataset.handle import Handle
+from alance.dataset.restore import restore
 from alance.dataset.tags import Tags
+from alance.dataset.transactions import TransactionInfo
 from alance.receipts import one_call
-from alance.table.versions import list_versions, refresh
+from alance.table.versions import list_versions, read_transaction, refresh
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from alance.dataset.handle import Handle
+    from alance.io.uri import StorageOptions
     from alance.table.manifest import Manifest
+    from alance.table.operations import Operation
     from alance.table.refs import Reference
 
 __all__ = ["History"]
@@ -98,3 +113,147 @@ class History:
         """Open the newest version; one round of requests where it is this one or the next."""
         manifest = await refresh(self._handle.places.table, self._manifest)
         return self if manifest is self._manifest else self._at(manifest)
+
+    @one_call
+    async def read_transaction(self, version: Reference | None = None) -> TransactionInfo | None:
+        """Say what made a version, None being this one; None where the history does not tell.
+
+        Parameters
+        ----------
+        version
+            As for `checkout`.
+
+        Notes
+        -----
+        Requests: none for this version, else those of `checkout`; one more where the transaction is
+        in a file only.
+        """
+        handle, manifest = self._handle, self._manifest
+        if version is not None:
+            handle, manifest = await handle.find(version)
+        found = await read_transaction(handle.places.table, manifest)
+        return None if found is None else TransactionInfo.of(found)
+
+    @one_call
+    async def restore(self, *, transaction_properties: Mapping[str, str] | None = None) -> Self:
+        """Make this version the newest again: a new version with the same rows and settings.
+
+        Returns
+        -------
+        Dataset
+            At the version just committed.
+
+        Raises
+        ------
+        VersionNotFoundError
+            This version has been cleaned up.
+        CommitError
+            See `alance.errors`.
+
+        Notes
+        -----
+        Requests: the newest manifest and this one, in two rounds, then those of a commit. What
+        others commit at the same time comes before it, and is undone as well.
+        """
+        manifest = await restore(
+            self._handle, self._manifest.version, properties=transaction_properties
+        )
+        return self._at(manifest)
+
+    @one_call
+    async def update_config(self, values: Values, *, replace: bool = False) -> Self:
+        """Change settings of the table, such as ``lance.auto_cleanup.interval``.
+
+        Parameters
+        ----------
+        values
+            New values by key; None removes the key.
+        replace
+            Whether all other keys go.
+
+        Returns
+        -------
+        Dataset
+            At the version just committed.
+
+        Raises
+        ------
+        InvalidInputError
+            A key or value is no text; nothing was written.
+        CommitConflictError
+            Others changed the same keys since this version.
+
+        Notes
+        -----
+        Requests: those of a commit that writes no data.
+        """
+        return await self._commit(plan_config(values, replace=replace))
+
+    @one_call
+    async def update_metadata(self, values: Values, *, replace: bool = False) -> Self:
+        """Change the metadata that users keep with the table; as `update_config`."""
+        return await self._commit(plan_metadata(values, replace=replace))
+
+    @one_call
+    async def update_schema_metadata(self, values: Values, *, replace: bool = False) -> Self:
+        """Change the metadata of the Arrow schema; as `update_config`."""
+        return await self._commit(plan_schema_metadata(values, replace=replace))
+
+    @one_call
+    async def update_field_metadata(
+        self, field_updates: Mapping[str, Values], *, replace: bool = False
+    ) -> Self:
+        """Change the metadata of fields, given by dotted names; else as `update_config`."""
+        schema = self._manifest.schema
+        return await self._commit(plan_fields(schema, field_updates, replace=replace))
+
+    async def _commit(self, operation: Operation) -> Self:
+        return self._at(await commit_change(self._handle.places, self._manifest, operation))
+
+    @one_call
+    async def shallow_clone(
+        self,
+        target_uri: str | os.PathLike[str],
+        version: Reference | None = None,
+        *,
+        storage_options: StorageOptions = None,
+    ) -> Self:
+        """Make another dataset with the rows of a version, whose files stay where they are.
+
+        Parameters
+        ----------
+        target_uri
+            Where there is no dataset yet.
+        version
+            As for `checkout`; None is this version.
+        storage_options
+            For the target; None uses those of this dataset. The clone is opened with them, so they
+            must lead to this dataset's files as well.
+
+        Returns
+        -------
+        Dataset
+            The clone, at its first version, which has the number of the one it was made from. What
+            is written to it lies in its own folders. Cleaning up this dataset takes no heed of it:
+            tag the version.
+
+        Raises
+        ------
+        DatasetAlreadyExistsError
+            There is a dataset at the target.
+        VersionNotFoundError
+            There is no such version.
+        CommitStateUnknownError, StoreError
+            The answer was lost and could not be found out; the store refused.
+
+        Notes
+        -----
+        Requests: those of `checkout` for another version, then three in turn at the target.
+        """
+        options = self._handle.storage_options if storage_options is None else storage_options
+        target = Handle.of(target_uri, options, self._handle.session)
+        source, manifest = self._handle, self._manifest
+        if version is not None:
+            source, manifest = await source.find(version)
+        made = await clone(source, manifest, target.places.table)
+        return type(self)(target.at(made), made)

@@ -7,8 +7,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from alance.dataset.change import check_texts
 from alance.dataset.refs import list_tags, manifest_size, read_tag
-from alance.errors import AlreadyExistsError, InvalidInputError
+from alance.errors import AlreadyExistsError
 from alance.receipts import one_call
 from alance.table.refs import Tag, build_tag, check_tag_name, tag_path
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from alance.dataset.handle import Handle
     from alance.table.refs import Reference
 
-__all__ = ["Tags", "check_metadata"]
+__all__ = ["Tags"]
 
 
 class Tags:
@@ -126,9 +127,9 @@ class Tags:
         InvalidInputError
             Not a mapping of text to text.
         """
-        check_metadata(metadata)
+        texts = check_texts("metadata", metadata)
         tag = await read_tag(self._handle.main, name)
-        await self._put(name, replace(tag, metadata=dict(metadata)))
+        await self._put(name, replace(tag, metadata=texts))
 
     @one_call
     async def delete(self, name: str) -> None:
@@ -163,20 +164,3 @@ def _describe(tag: Tag) -> dict[str, Any]:
         "manifest_size": tag.manifest_size,
         "metadata": dict(tag.metadata),
     }
-
-
-def check_metadata(metadata: object) -> None:
-    """Refuse what is no mapping of text to text.
-
-    Raises
-    ------
-    InvalidInputError
-        Says what it is.
-    """
-    if not isinstance(metadata, Mapping):
-        raise InvalidInputError(f"metadata must map text to text, not {metadata!r}")
-    for item in metadata.items():
-        if not all(isinstance(part, str) for part in item):
-            raise InvalidInputError(
-                f"metadata must map text to text, not {item[0]!r} to {item[1]!r}"
-            )

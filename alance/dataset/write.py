@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from alance.dataset.change import check_texts
 from alance.dataset.fragment import Places
 from alance.dataset.source import BatchSource, Data, open_source
 from alance.dataset.upload import Uploads, WriteLimits, WriteProgress, discard
@@ -236,7 +237,7 @@ async def write(
 ) -> Manifest:
     """Write data as one new version; see `alance.write_dataset`."""
     limits = limits or WriteLimits()
-    _check_properties(properties)
+    check_texts("transaction_properties", properties)
     source = open_source(data, schema, places.session)
     find = partial(
         find_target,
@@ -294,11 +295,3 @@ def _column_ids(target: Target) -> tuple[FileVersion, list[int]]:
     """What data files must agree with."""
     version = target.file_version
     return version, [leaf.field_id for leaf in target.schema.leaves(version)]
-
-
-def _check_properties(properties: Mapping[str, str] | None) -> None:
-    for item in (properties or {}).items():
-        if not all(isinstance(part, str) for part in item):
-            raise InvalidInputError(
-                f"transaction_properties must map text to text, not {item[0]!r} to {item[1]!r}"
-            )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from alance.dataset.config import Values
 from alance.dataset.dataset import Dataset as AsyncDataset
 from alance.dataset.projection import Columns
 from alance.dataset.source import Data
+from alance.dataset.transactions import TransactionInfo
 from alance.dataset.upload import WriteProgress
+from alance.io.uri import StorageOptions
 from alance.session import Session
 from alance.sync.refs import Branches, Tags
 from alance.sync.run import run
@@ -230,3 +234,49 @@ class Dataset:
     def latest(self) -> Dataset:
         """Open the newest version."""
         return Dataset(run(self._dataset.latest))
+
+    def read_transaction(self, version: Reference | None = None) -> TransactionInfo | None:
+        """Say what made a version; see `alance.Dataset.read_transaction`."""
+        return run(lambda: self._dataset.read_transaction(version))
+
+    def restore(self, *, transaction_properties: Mapping[str, str] | None = None) -> Dataset:
+        """Make this version the newest again; see `alance.Dataset.restore`."""
+        return Dataset(
+            run(lambda: self._dataset.restore(transaction_properties=transaction_properties))
+        )
+
+    def update_config(self, values: Values, *, replace: bool = False) -> Dataset:
+        """Change settings of the table; see `alance.Dataset.update_config`."""
+        return Dataset(run(lambda: self._dataset.update_config(values, replace=replace)))
+
+    def update_metadata(self, values: Values, *, replace: bool = False) -> Dataset:
+        """Change the metadata that users keep with the table."""
+        return Dataset(run(lambda: self._dataset.update_metadata(values, replace=replace)))
+
+    def update_schema_metadata(self, values: Values, *, replace: bool = False) -> Dataset:
+        """Change the metadata of the Arrow schema."""
+        return Dataset(run(lambda: self._dataset.update_schema_metadata(values, replace=replace)))
+
+    def update_field_metadata(
+        self, field_updates: Mapping[str, Values], *, replace: bool = False
+    ) -> Dataset:
+        """Change the metadata of fields, given by dotted names."""
+        return Dataset(
+            run(lambda: self._dataset.update_field_metadata(field_updates, replace=replace))
+        )
+
+    def shallow_clone(
+        self,
+        target_uri: str | os.PathLike[str],
+        version: Reference | None = None,
+        *,
+        storage_options: StorageOptions = None,
+    ) -> Dataset:
+        """Make another dataset with the rows of a version; see `alance.Dataset.shallow_clone`."""
+        return Dataset(
+            run(
+                lambda: self._dataset.shallow_clone(
+                    target_uri, version, storage_options=storage_options
+                )
+            )
+        )

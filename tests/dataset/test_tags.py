@@ -127,7 +127,7 @@ async def test_bad_arguments(dataset: alance.Dataset) -> None:
     for version in (0, -1, True, 1.5, ("main",), (None, "1")):
         with pytest.raises(alance.InvalidInputError):
             await dataset.tags.create("x", version)  # type: ignore[arg-type]
-    for metadata in (None, {"a": 1}, {1: "a"}):
+    for metadata in ("a", {"a": 1}, {1: "a"}):
         with pytest.raises(alance.InvalidInputError, match="metadata must map text to text"):
             await dataset.tags.replace_metadata("x", metadata)  # type: ignore[arg-type]
     assert files(Path(dataset.uri)) == before

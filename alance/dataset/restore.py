@@ -1,0 +1,38 @@
+"""Making an earlier version the newest again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from alance._aio import run_all
+from alance.dataset.change import check_texts, commit_change
+from alance.dataset.handle import Handle
+from alance.table.manifest import Manifest
+from alance.table.operations import Restore
+
+__all__ = ["restore"]
+
+
+async def restore(
+    handle: Handle, version: int, *, properties: Mapping[str, str] | None = None
+) -> Manifest:
+    """Commit a version again; see `Dataset.restore`.
+
+    Its manifest is read anew, though it may be at hand: it tells whether the version still exists.
+    """
+    check_texts("transaction_properties", properties)
+    found: dict[int | None, Manifest] = {}
+
+    async def read(number: int | None) -> None:
+        found[number] = await handle.read(number)
+
+    await run_all([partial(read, version), partial(read, None)])
+    return await commit_change(
+        handle.places,
+        found[None],
+        Restore(version),
+        properties=properties,
+        source=found[version],
+        is_recent=True,
+    )
