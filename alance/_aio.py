@@ -129,6 +129,16 @@ class BudgetShare:
         self._give_back(num_bytes, num_bytes)
         self._budget._grant()
 
+    def resume(self, settled: int, num_bytes: int) -> None:
+        """Go on with settled bytes that were consumed: `num_bytes` are granted in their place.
+
+        Without waiting, as what consumers wait for may depend on it: a little may be held beyond
+        the budget.
+        """
+        assert settled <= self._settled, "resumed more bytes than were settled"
+        self._give_back(settled, settled)
+        self._take(num_bytes)
+
     def close(self) -> None:
         """Give everything back; nobody may be waiting in `acquire`."""
         self._give_back(self._held, self._settled)

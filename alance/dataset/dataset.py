@@ -13,9 +13,9 @@ from alance.dataset.history import History
 from alance.dataset.projection import Columns, Projection, name_list
 from alance.dataset.row_columns import ROW_ID, check_row_ids
 from alance.dataset.row_ids import build_index
+from alance.dataset.run import ScanOptions
 from alance.dataset.scan import Scan
 from alance.dataset.source import Data
-from alance.dataset.stream import ScanOptions
 from alance.dataset.take import row_numbers, take_addresses, take_positions
 from alance.dataset.upload import WriteLimits, WriteProgress
 from alance.dataset.write import write

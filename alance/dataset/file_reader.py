@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from alance.dataset.fragment import Places, open_columns
 from alance.dataset.projection import Columns, Projection
+from alance.dataset.run import ScanOptions
 from alance.dataset.scan import Scan
-from alance.dataset.stream import ScanOptions
 from alance.dataset.take import take_positions
 from alance.errors import CorruptFileError, InvalidInputError, check_count
 from alance.file.metadata import FileDescriptor

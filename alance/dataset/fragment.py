@@ -13,17 +13,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from alance._aio import run_all
-from alance.dataset.projection import Projection, RootPlan
+from alance.dataset.projection import Projection, RootPlan, blob_ids
 from alance.dataset.row_columns import RowColumns
 from alance.encodings.assemble import joining, leaf_to_arrow, zip_leaves
 from alance.encodings.rows import RowRanges, expand_ranges
 from alance.encodings.step import Decode
 from alance.errors import CorruptFileError, FormatError
 from alance.file.blobs import count_blob_bytes, read_blobs
-from alance.file.columns import ColumnReader, run_steps
+from alance.file.columns import ColumnReader, run_steps, run_steps_cached
 from alance.file.located import located
 from alance.file.reader import FileReader
-from alance.io.client import StoreClient
+from alance.io.client import CachedReads, StoreClient
 from alance.session import DeletedOffsets, Session
 from alance.table.deletion import read_deletion_vector
 from alance.table.location import CommitHandler, TableLocation
@@ -34,6 +34,7 @@ __all__ = [
     "DecodeRows",
     "FragmentReader",
     "Places",
+    "is_at_hand",
     "open_columns",
     "open_fragment",
     "read_deleted",
@@ -125,11 +126,19 @@ class FragmentReader:
         self._deleted = deleted
         self._row_columns = RowColumns(fragment)
 
-    @property
-    def row_bytes(self) -> float:
-        """Stored bytes of a row in the wanted columns, on average."""
-        stored = sum(column.num_bytes for column in self._columns.values())
+    def row_bytes(self, roots: Sequence[RootPlan]) -> float:
+        """Stored bytes of a row in these fields, on average."""
+        stored = sum(self._columns[field_id].num_bytes for field_id in self._stored(roots))
         return stored / max(self.fragment.physical_rows, 1)
+
+    def _stored(self, roots: Sequence[RootPlan]) -> list[int]:
+        """Field ids of the leaves that some file of the fragment has."""
+        return [
+            leaf.field_id
+            for root in roots
+            for leaf in root.leaves
+            if leaf.field_id in self._columns
+        ]
 
     async def measure_blobs(self, projection: Projection) -> None:
         """Look at some descriptors of blobs, so that windows are cut to what these lead to.
@@ -139,7 +148,7 @@ class FragmentReader:
         Requests: none without blobs of version 2.2; else a few in two rounds, of some 100 bytes.
         """
         num_rows = self.fragment.physical_rows
-        wanted = projection.blob_ids.intersection(self._columns)
+        wanted = blob_ids(projection.roots).intersection(self._columns)
         if not wanted or not num_rows:
             return
         starts = np.linspace(0, max(num_rows - SAMPLE_RUN_ROWS, 0), SAMPLE_RUNS).astype(np.int64)
@@ -156,12 +165,12 @@ class FragmentReader:
 
         await run_all([partial(measure, field_id) for field_id in wanted])
 
-    def page_bounds(self) -> Sequence[int]:
+    def page_bounds(self, roots: Sequence[RootPlan]) -> Sequence[int]:
         """Rows where the pages of the widest column start; none where deleted rows shift them."""
-        if self._deleted is not None or not self._columns:
+        columns = [self._columns[field_id] for field_id in self._stored(roots)]
+        if self._deleted is not None or not columns:
             return ()
-        widest = max(self._columns.values(), key=lambda column: column.num_bytes)
-        return widest.reader.page_bounds()
+        return max(columns, key=lambda column: column.num_bytes).reader.page_bounds()
 
     def live(self, start: int, stop: int) -> RowRanges:
         """Offsets of the live rows [start, stop), counted without deleted ones."""
@@ -197,15 +206,19 @@ class FragmentReader:
         """Pseudo columns of rows by offset; see `alance.dataset.row_columns`."""
         return self._row_columns.arrays(names, rows)
 
+    def pseudo_bytes(self, names: Sequence[str], num_rows: int) -> int:
+        """Bytes that `pseudo_columns` works on."""
+        return self._row_columns.num_bytes(names, num_rows)
+
     async def fetch(
-        self, projection: Projection, rows: RowRanges, *, priority: int = 0
+        self, roots: Sequence[RootPlan], rows: RowRanges, *, priority: int = 0
     ) -> tuple[DecodeRows, int]:
         """Fetch what rows of the wanted columns need.
 
         Parameters
         ----------
-        projection
-            The one that the fragment was opened with.
+        roots
+            Fields of the projection that the fragment was opened with.
         rows
             Offsets in the fragment, deleted rows counted.
         priority
@@ -214,7 +227,7 @@ class FragmentReader:
         Returns
         -------
         decode, num_bytes
-            Makes one array for each of `projection.roots`; and the bytes it works on.
+            Makes one array for each of `roots`; and the bytes it works on.
 
         Notes
         -----
@@ -222,11 +235,8 @@ class FragmentReader:
         one more for the bytes of blobs.
         """
         decodes: dict[int, list[Decode]] = {}
-        files: dict[FileReader, list[int]] = {}
-        for field_id in projection.field_ids:
-            if field_id in self._columns:
-                files.setdefault(self._columns[field_id].file, []).append(field_id)
-        num_bytes = self._row_columns.num_bytes(projection.pseudo, rows.num_rows)
+        num_bytes = 0
+        described = blob_ids(roots)
 
         async def fetch_file(field_ids: Sequence[int]) -> None:
             nonlocal num_bytes
@@ -241,8 +251,8 @@ class FragmentReader:
             done = iter(found)
             for field_id, count in zip(field_ids, counts, strict=True):
                 decodes[field_id] = list(islice(done, count))
-            described = projection.blob_ids.intersection(field_ids)
-            await run_all([partial(fetch_blobs, file, field_id) for field_id in described])
+            blobs = described.intersection(field_ids)
+            await run_all([partial(fetch_blobs, file, field_id) for field_id in blobs])
 
         async def fetch_blobs(file: FileReader, field_id: int) -> None:
             nonlocal num_bytes
@@ -251,13 +261,44 @@ class FragmentReader:
             decodes[field_id] = found
             num_bytes += fetched
 
+        files = self._files(roots)
         await run_all([partial(fetch_file, field_ids) for field_ids in files.values()])
-        num_rows = rows.num_rows
+        return partial(self._decode, roots, decodes, rows.num_rows), num_bytes
 
-        def decode() -> list[pa.Array]:
-            return [self._build(root, decodes, num_rows) for root in projection.roots]
+    def read_cached(
+        self, roots: Sequence[RootPlan], rows: RowRanges, reads: CachedReads
+    ) -> list[pa.Array] | None:
+        """Fetch and decode in a thread, from local files that the kernel holds in memory.
 
-        return decode, num_bytes
+        Returns
+        -------
+        list of pyarrow.Array, or None
+            One for each of `roots`; None where something must be waited for, as blobs always are.
+        """
+        decodes: dict[int, list[Decode]] = {}
+        if blob_ids(roots).intersection(self._columns):
+            return None
+        for file, field_ids in self._files(roots).items():
+            source = file.cached(reads)
+            for field_id in field_ids:
+                steps = self._columns[field_id].reader.plan(rows)
+                found = None if source is None else run_steps_cached(steps, source)
+                if found is None:
+                    return None
+                decodes[field_id] = found
+        return self._decode(roots, decodes, rows.num_rows)
+
+    def _files(self, roots: Sequence[RootPlan]) -> dict[FileReader, list[int]]:
+        """Files that hold these fields, with the ids of their leaves there."""
+        files: dict[FileReader, list[int]] = {}
+        for field_id in self._stored(roots):
+            files.setdefault(self._columns[field_id].file, []).append(field_id)
+        return files
+
+    def _decode(
+        self, roots: Sequence[RootPlan], decodes: Mapping[int, Sequence[Decode]], num_rows: int
+    ) -> list[pa.Array]:
+        return [self._build(root, decodes, num_rows) for root in roots]
 
     def _build(
         self, root: RootPlan, decodes: Mapping[int, Sequence[Decode]], num_rows: int
@@ -350,12 +391,39 @@ async def open_columns(
     return {field_id: column for (field_id, _), column in zip(slots, found, strict=True)}
 
 
+def is_at_hand(places: Places, fragment: Fragment, projection: Projection) -> bool:
+    """Whether opening a fragment sends nothing: the session has its files."""
+    if places.opened is not None:
+        return True
+    if fragment.deletion_file is not None and _deletion_key(places, fragment) not in (
+        places.session.deletions
+    ):
+        return False
+    return all(
+        _file_key(places, file) in places.session.files
+        for file in fragment.files
+        if not projection.leaves.keys().isdisjoint(file.fields)
+    )
+
+
+def _file_key(places: Places, file: DataFile) -> tuple[object, ...]:
+    """What a session keeps a data file under: such names are never used again."""
+    client, path = places.data_file(file)
+    return client.store, path, file.file_size_bytes
+
+
+def _deletion_key(places: Places, fragment: Fragment) -> tuple[object, ...]:
+    assert fragment.deletion_file is not None
+    client, root = places.deletion_root(fragment)
+    return client.store, root, fragment.deletion_file.name(fragment.id)
+
+
 async def _open_file(places: Places, file: DataFile, num_wanted: int) -> FileReader:
     if places.opened is not None:
         return places.opened
     client, path = places.data_file(file)
     files = places.session.files
-    key = (client.store, path, file.file_size_bytes)
+    key = _file_key(places, file)
     reader = files.get(key)
     if reader is None:
         size = file.file_size_bytes or None
@@ -373,10 +441,9 @@ async def read_deleted(places: Places, fragment: Fragment) -> Offsets:
     -----
     Requests: one unless the session knows the file, two above 64 KiB.
     """
-    assert fragment.deletion_file is not None
     client, root = places.deletion_root(fragment)
     vectors = places.session.deletions
-    key = (client.store, root, fragment.deletion_file.name(fragment.id))
+    key = _deletion_key(places, fragment)
     vector = vectors.get(key)
     if vector is None:
         found = await read_deletion_vector(client, root, fragment)

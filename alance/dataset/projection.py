@@ -22,10 +22,13 @@ from alance.types import FileVersion
 
 __all__ = [
     "Columns",
+    "FilterPlan",
     "LeafPlan",
     "Projection",
     "RootPlan",
+    "blob_ids",
     "name_list",
+    "row_bytes_min",
 ]
 
 Columns = Sequence[str] | Mapping[str, str] | None
@@ -63,6 +66,38 @@ class RootPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class FilterPlan:
+    """What must be read to tell which rows pass a filter, and what then of those that do."""
+
+    predicate: Expression
+    roots: tuple[RootPlan, ...]
+    """Fields that the filter names."""
+    pseudo: tuple[str, ...]
+    """Pseudo columns that it names."""
+    rest: tuple[RootPlan, ...]
+    """Fields that the result needs besides them; a struct of which the filter read a member may be
+    among both."""
+    schema: pa.Schema
+    """Of `roots` and `pseudo`."""
+
+    def apply(
+        self, arrays: Sequence[pa.Array], num_rows: int
+    ) -> tuple[pa.BooleanArray, pa.RecordBatch]:
+        """Which rows pass, and what was read of those that do.
+
+        Parameters
+        ----------
+        arrays
+            One for each of `roots`, then one for each of `pseudo`, all `num_rows` long.
+        num_rows
+            Rows read.
+        """
+        batch = _batch(arrays, self.schema, num_rows)
+        mask = filter_mask(self.predicate, batch)
+        return mask, batch if mask.true_count == num_rows else batch.filter(mask)
+
+
+@dataclass(frozen=True, slots=True)
 class _Output:
     """One column of the result: a path to take out of what was read, or an expression."""
 
@@ -85,21 +120,13 @@ class Projection:
     """Pseudo columns that the result or the filter needs; see `alance.dataset.row_columns`."""
     _read_schema: pa.Schema
     _outputs: tuple[_Output, ...]
-
-    @property
-    def row_bytes_min(self) -> int:
-        """Bytes that a decoded row takes at least: fixed widths, and offsets of the others."""
-        return sum(_bytes_min(leaf.chain[-1]) for leaf in self.leaves.values())
+    late: FilterPlan | None = None
+    """How to read the filter's fields first, where there are others."""
 
     @property
     def field_ids(self) -> tuple[int, ...]:
         """Of all leaves to read."""
         return tuple(self.leaves)
-
-    @property
-    def blob_ids(self) -> frozenset[int]:
-        """Field ids of leaves whose pages hold blob descriptors."""
-        return frozenset(leaf.field_id for leaf in self.leaves.values() if leaf.is_blob_v2)
 
     def items_per_row(self, field_id: int) -> int:
         """How often pages of a leaf count each row."""
@@ -162,6 +189,7 @@ class Projection:
             pseudo=tuple(field.name for field in needed),
             _read_schema=pa.schema([*read.to_arrow(), *needed], read.to_arrow().metadata),
             _outputs=outputs,
+            late=_plan_filter(schema, pseudo, predicate, roots),
         )
 
     def finish(self, arrays: Sequence[pa.Array], num_rows: int) -> pa.RecordBatch:
@@ -179,6 +207,27 @@ class Projection:
             mask = filter_mask(self.filter, batch)
             num_rows = mask.true_count
             batch = batch.filter(mask)
+        return self._outcome(batch, num_rows)
+
+    def complete(self, passed: pa.RecordBatch, arrays: Sequence[pa.Array]) -> pa.RecordBatch:
+        """Make the result's rows where the filter's fields were read first.
+
+        Parameters
+        ----------
+        passed
+            The rows that passed, from `FilterPlan.apply`.
+        arrays
+            One for each of `late.rest`, then one for each of `pseudo`, for these rows.
+        """
+        assert self.late is not None
+        names = [*(root.name for root in self.late.rest), *self.pseudo]
+        found = dict(zip(passed.schema.names, passed.columns, strict=True))
+        found.update(zip(names, arrays, strict=True))
+        columns = [found[name] for name in self._read_schema.names]
+        return self._outcome(_batch(columns, self._read_schema, passed.num_rows), passed.num_rows)
+
+    def _outcome(self, batch: pa.RecordBatch, num_rows: int) -> pa.RecordBatch:
+        """Evaluate and rename, for rows that have passed."""
         columns = [self._column(output, batch) for output in self._outputs]
         return _batch(columns, self.schema, num_rows)
 
@@ -316,6 +365,35 @@ def _outermost(names: Mapping[str, None]) -> list[str]:
         for name in names
         if not any(name[: dot.start() + 1] in names for dot in _SEPARATOR.finditer(name))
     ]
+
+
+def _plan_filter(
+    schema: Schema, pseudo: pa.Schema, predicate: Expression | None, roots: Sequence[RootPlan]
+) -> FilterPlan | None:
+    """How to read a filter's fields first; None where the result needs no others."""
+    if predicate is None:
+        return None
+    paths = predicate.columns()
+    stored = dict.fromkeys(_quoted(path) for path in paths if path[0] not in pseudo.names)
+    read = schema.project(_outermost(stored))
+    first = _plan_roots(read)
+    whole = {root.name: root.leaves for root in first}
+    rest = tuple(root for root in roots if whole.get(root.name) != root.leaves)
+    asked = {path[0] for path in paths}
+    added = [field for field in pseudo if field.name in asked]
+    names = tuple(field.name for field in added)
+    fields = pa.schema([*read.to_arrow(), *added])
+    return FilterPlan(predicate, first, names, rest, fields) if rest else None
+
+
+def blob_ids(roots: Sequence[RootPlan]) -> frozenset[int]:
+    """Field ids of leaves whose pages hold blob descriptors."""
+    return frozenset(leaf.field_id for root in roots for leaf in root.leaves if leaf.is_blob_v2)
+
+
+def row_bytes_min(roots: Sequence[RootPlan]) -> int:
+    """Bytes that a decoded row takes at least: fixed widths, and offsets of the others."""
+    return sum(_bytes_min(leaf.chain[-1]) for root in roots for leaf in root.leaves)
 
 
 def _plan_roots(read: Schema) -> tuple[RootPlan, ...]:

@@ -10,7 +10,8 @@ from types import TracebackType
 import pyarrow as pa
 
 from alance.dataset.fragment import Places
-from alance.dataset.stream import BatchStream, ScanOptions
+from alance.dataset.run import ScanOptions
+from alance.dataset.stream import BatchStream
 from alance.receipts import one_call
 from alance.session import Session
 
@@ -87,6 +88,14 @@ class Scan:
         ]
         if projection.filter is not None:
             lines.append(f"  keeps rows where {projection.filter}")
+        if projection.late is not None:
+            first = [root.name for root in projection.late.roots]
+            first += projection.late.pseudo
+            rest = [root.name for root in projection.late.rest]
+            lines.append(
+                f"  reads {', '.join(first)} first, and {', '.join(rest)} of the rows that pass, "
+                "in fragments where that costs less than all at once"
+            )
         if options.limit is not None or options.offset:
             where = "before reading" if projection.filter is None else "after the filter"
             lines.append(f"  limit {options.limit}, offset {options.offset}, applied {where}")

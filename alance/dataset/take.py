@@ -15,7 +15,7 @@ import pyarrow as pa
 from alance._aio import run_all
 from alance.dataset.fragment import DecodeRows, FragmentReader, Places, open_fragment
 from alance.dataset.projection import Projection
-from alance.dataset.stream import INLINE_BYTES
+from alance.dataset.reading import INLINE_BYTES
 from alance.encodings.assemble import joining
 from alance.encodings.rows import RowRanges
 from alance.errors import InvalidInputError
@@ -119,7 +119,8 @@ async def _take(
         reader = await open_fragment(places, wanted[number].fragment, projection)
         offsets, found = wanted[number].locate(reader)
         rows = RowRanges.of_rows(offsets)
-        decode, num_bytes = await reader.fetch(projection, rows)
+        decode, num_bytes = await reader.fetch(projection.roots, rows)
+        num_bytes += reader.pseudo_bytes(projection.pseudo, rows.num_rows)
         parts[number] = _Part(reader, rows, found, decode, num_bytes)
 
     await run_all([partial(fetch, number) for number in range(len(wanted))])

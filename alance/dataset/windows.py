@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from alance.dataset.fragment import FragmentReader
+from alance.dataset.projection import RootPlan, row_bytes_min
 from alance.encodings.rows import RowRanges
 from alance.table.manifest import Fragment
 
-__all__ = ["Slice", "Window", "cut_windows", "slice_rows"]
+__all__ = ["WINDOW_BYTES", "Slice", "Window", "cut_windows", "rows_per_window", "slice_rows"]
 
 WINDOW_BYTES = 8 * 1024 * 1024
 """Stored bytes that a window aims at: enough to outweigh a request, few enough to overlap."""
@@ -35,7 +36,11 @@ class Window:
 
     rows: RowRanges
     num_bytes: int
+    """Stored bytes, about."""
+    charge: int
     """Charged to the byte budget until the rows have been delivered."""
+    is_last: bool
+    """Whether it ends its slice."""
 
 
 def slice_rows(fragments: Sequence[Fragment], offset: int, limit: int | None) -> list[Slice]:
@@ -56,8 +61,18 @@ def slice_rows(fragments: Sequence[Fragment], offset: int, limit: int | None) ->
     return slices
 
 
+def rows_per_window(row_bytes: float) -> int:
+    """Rows whose stored bytes make a window."""
+    num_rows = int(WINDOW_BYTES / row_bytes) if row_bytes else WINDOW_ROWS_MAX
+    return max(1, min(num_rows, WINDOW_ROWS_MAX))
+
+
 def cut_windows(
-    reader: FragmentReader, wanted: Slice, batch_size: int | None, row_bytes_min: int
+    reader: FragmentReader,
+    wanted: Slice,
+    batch_size: int | None,
+    roots: Sequence[RootPlan],
+    rest: Sequence[RootPlan] = (),
 ) -> Iterator[Window]:
     """Cut a slice into windows of whole batches where they are small enough.
 
@@ -70,22 +85,27 @@ def cut_windows(
         The fragment, and which of its rows.
     batch_size
         Rows of a batch; None for any number.
-    row_bytes_min
-        Bytes that a decoded row takes at least, however well it is compressed.
+    roots
+        Fields that are read at once.
+    rest
+        Fields that are read afterwards, a window's bytes of them at a time.
     """
-    row_bytes = reader.row_bytes
-    charged = max(row_bytes * DECODED_SHARE, row_bytes + row_bytes_min)
-    num_rows = int(WINDOW_BYTES / row_bytes) if row_bytes else WINDOW_ROWS_MAX
-    num_rows = max(1, min(num_rows, WINDOW_ROWS_MAX))
+    row_bytes, rest_bytes = reader.row_bytes(roots), reader.row_bytes(rest)
+    # Decoded rows take at least this, however well they are compressed.
+    charged = max(row_bytes * DECODED_SHARE, row_bytes + row_bytes_min(roots))
+    rest_charged = max(rest_bytes * DECODED_SHARE, rest_bytes + row_bytes_min(rest))
+    num_rows = rows_per_window(row_bytes)
     unit = batch_size or ROW_UNIT
     if num_rows > unit:
         num_rows -= num_rows % unit
-    bounds = reader.page_bounds()
+    bounds = reader.page_bounds(roots)
     start = wanted.start
     while start < wanted.stop:
         stop = min(_near_bound(bounds, start, num_rows), wanted.stop)
         rows = reader.live(start, stop)
-        yield Window(rows, int(rows.num_rows * charged) + 1)
+        later = min((stop - start) * rest_charged, WINDOW_BYTES * DECODED_SHARE)
+        charge = int(max((stop - start) * charged, later)) + 1
+        yield Window(rows, int((stop - start) * row_bytes), charge, stop == wanted.stop)
         start = stop
 
 

@@ -44,6 +44,9 @@ class FileCache(Generic[V]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def __contains__(self, key: tuple[object, ...]) -> bool:
+        return key in self._values
+
     def get(self, key: tuple[object, ...]) -> V | None:
         """Value of a key, which becomes the most recently used; None when there is none."""
         value = self._values.get(key)

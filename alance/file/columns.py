@@ -22,7 +22,7 @@ from alance.file.located import located
 from alance.file.metadata import PageInfo
 from alance.types import ByteRange, FileVersion
 
-__all__ = ["ColumnReader", "Source", "run_steps"]
+__all__ = ["ColumnReader", "Source", "run_steps", "run_steps_cached"]
 
 ROUNDS_MAX = 8
 """Fetches that one page may ask for after another; the known layouts need at most two,
@@ -107,7 +107,8 @@ class ColumnReader:
     @property
     def search_bytes(self) -> int:
         """Bytes that the search caches of its pages hold."""
-        return sum(page.search_bytes for page in self._opened.values())
+        # A copy: threads that read local files open pages.
+        return sum(page.search_bytes for page in tuple(self._opened.values()))
 
     def page_bounds(self) -> Sequence[int]:
         """Row where each page starts, and the end of the last."""
@@ -179,6 +180,18 @@ class Source(Protocol):
         ...
 
 
+class CachedSource(Protocol):
+    """Where pages get bytes from that need not be waited for, in a thread."""
+
+    def at_hand(self, ranges: Sequence[ByteRange]) -> list[memoryview] | None:
+        """Bytes of ranges that are all in memory, else None."""
+        ...
+
+    def read_cached(self, ranges: Sequence[ByteRange]) -> list[memoryview] | None:
+        """Bytes of ranges, or None when some must be waited for."""
+        ...
+
+
 async def run_steps(
     steps: Sequence[Step], source: Source, *, priority: int = 0
 ) -> tuple[list[Decode], int]:
@@ -194,33 +207,66 @@ async def run_steps(
     Rounds: the longest chain of `Fetch` steps among the pages that ask for bytes which are not in
     memory. All ranges of a round go to `source` in one call, in the order of the steps.
     """
-    num_bytes = 0
-    current = list(steps)
-    for _ in range(ROUNDS_MAX):
-        asking: list[tuple[int, Fetch]] = []
-        for i, step in enumerate(current):
-            current[i] = step = _advance(step, source)
-            if isinstance(step, Fetch):
-                asking.append((i, step))
-        if not asking:
-            break
-        ranges = [each for _, step in asking for each in step.ranges]
-        found = await source.fetch(ranges, priority=priority)
-        num_bytes += sum(len(view) for view in found)
-        at = 0
-        for i, step in asking:
-            current[i] = step.then(found[at : at + len(step.ranges)])
-            at += len(step.ranges)
-    decodes = [step for step in current if isinstance(step, Decode)]
-    assert len(decodes) == len(current), "a page asks for bytes without end"
-    return decodes, num_bytes
+    progress = _Progress(steps, source.at_hand)
+    while ranges := progress.missing():
+        progress.go_on(await source.fetch(ranges, priority=priority))
+    return progress.decodes(), progress.num_bytes
 
 
-def _advance(step: Step, source: Source) -> Step:
-    """Go on as far as bytes in memory lead."""
-    while isinstance(step, Fetch):
-        found = source.at_hand(step.ranges)
+def run_steps_cached(steps: Sequence[Step], source: CachedSource) -> list[Decode] | None:
+    """Do the same in a thread, with bytes that need not be waited for; None when some must be."""
+    progress = _Progress(steps, source.at_hand)
+    while ranges := progress.missing():
+        found = source.read_cached(ranges)
         if found is None:
-            break
-        step = step.then(found)
-    return step
+            return None
+        progress.go_on(found)
+    return progress.decodes()
+
+
+class _Progress:
+    """How far steps have come: which bytes they ask for next, all together."""
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        at_hand: Callable[[Sequence[ByteRange]], list[memoryview] | None],
+    ) -> None:
+        self.num_bytes = 0
+        self._current = list(steps)
+        self._at_hand = at_hand
+        self._asking: list[tuple[int, Fetch]] = []
+        self._rounds_left = ROUNDS_MAX
+
+    def missing(self) -> list[ByteRange]:
+        """Ranges that are not in memory; none when every page can be decoded."""
+        self._asking = []
+        for i, step in enumerate(self._current):
+            if isinstance(step, Fetch):
+                self._current[i] = step = self._advance(step)
+            if isinstance(step, Fetch):
+                self._asking.append((i, step))
+        assert self._rounds_left or not self._asking, "a page asks for bytes without end"
+        self._rounds_left -= 1
+        return [each for _, step in self._asking for each in step.ranges]
+
+    def _advance(self, step: Step) -> Step:
+        """Go on as far as bytes in memory lead."""
+        while isinstance(step, Fetch):
+            found = self._at_hand(step.ranges)
+            if found is None:
+                break
+            step = step.then(found)
+        return step
+
+    def go_on(self, found: Sequence[memoryview]) -> None:
+        """Take the bytes of the ranges that were missing."""
+        self.num_bytes += sum(len(view) for view in found)
+        at = 0
+        for i, step in self._asking:
+            self._current[i] = step.then(found[at : at + len(step.ranges)])
+            at += len(step.ranges)
+
+    def decodes(self) -> list[Decode]:
+        """One for each step, once nothing is missing."""
+        return [step for step in self._current if isinstance(step, Decode)]

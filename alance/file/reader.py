@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
 import anyio.lowlevel
 
@@ -35,10 +36,10 @@ from alance.file.metadata import (
     parse_column_metadata,
     parse_file_descriptor,
 )
-from alance.io.client import StoreClient
+from alance.io.client import CachedReads, StoreClient
 from alance.types import ByteRange, FileVersion
 
-__all__ = ["FileReader", "tail_bytes"]
+__all__ = ["CachedFile", "FileReader", "tail_bytes"]
 
 TAIL_BYTES_MIN = 64 * 1024
 TAIL_BYTES_MAX = 1024 * 1024
@@ -296,17 +297,27 @@ class FileReader:
         CorruptFileError
             A range ends after the file: pages may hold places that nothing has checked.
         """
+        found, missing = self._look_up(ranges)
+        if not missing:
+            return [data for data in found if data is not None]
+        fetched = iter(await self._client.get_ranges(self.path, missing, priority=priority))
+        return [data if data is not None else next(fetched) for data in found]
+
+    def cached(self, reads: CachedReads) -> CachedFile | None:
+        """Return what reads this file in a thread where nothing must be waited for; else None."""
+        return CachedFile(self, self._client, reads) if self._client.may_read_cached else None
+
+    def _look_up(
+        self, ranges: Sequence[ByteRange]
+    ) -> tuple[list[memoryview | None], list[ByteRange]]:
+        """Bytes of ranges where the tail has them, and the ranges where it does not."""
         size = self._footer.file_size
         if any(each.stop > size for each in ranges):
             raise CorruptFileError(
                 f"file {self.path} has {size} bytes and refers to more", path=self.path
             )
-        found: list[memoryview | None] = [self._from_tail(each) for each in ranges]
-        missing = [each for each, data in zip(ranges, found, strict=True) if data is None]
-        if not missing:
-            return [data for data in found if data is not None]
-        fetched = iter(await self._client.get_ranges(self.path, missing, priority=priority))
-        return [data if data is not None else next(fetched) for data in found]
+        found = [self._from_tail(each) for each in ranges]
+        return found, [each for each, data in zip(ranges, found, strict=True) if data is None]
 
     async def fetch_sidecar(
         self, blob_id: int, ranges: Sequence[ByteRange], *, priority: int = 0
@@ -334,6 +345,34 @@ class FileReader:
         if start < 0:
             return self._preloaded.pop(wanted, None)
         return self._tail[start : wanted.stop - self._tail_start]
+
+
+@dataclass(frozen=True, slots=True)
+class CachedFile:
+    """A local file as far as the kernel holds it in memory; for a thread."""
+
+    file: FileReader
+    client: StoreClient
+    reads: CachedReads
+
+    def at_hand(self, ranges: Sequence[ByteRange]) -> list[memoryview] | None:
+        """Bytes of ranges that the tail has all of, else None."""
+        return self.file.at_hand(ranges)
+
+    def read_cached(self, ranges: Sequence[ByteRange]) -> list[memoryview] | None:
+        """Bytes of ranges; None when some must be waited for.
+
+        Raises
+        ------
+        CorruptFileError
+            A range ends after the file.
+        """
+        found, missing = self.file._look_up(ranges)
+        read = self.client.read_cached(self.file.path, missing, self.reads) if missing else []
+        if read is None:
+            return None
+        rest = iter(read)
+        return [data if data is not None else next(rest) for data in found]
 
 
 async def _read_footer(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import anyio
 import anyio.lowlevel
 
+from alance.io.coalesce import cut, locate, plan_requests
 from alance.io.gate import Cost, RequestGate
 from alance.io.local import LocalFileStore
 from alance.io.opening import open_store, path_in_store
@@ -26,10 +29,19 @@ from alance.limits import Limits
 from alance.receipts import Receipt, next_place, waited_for
 from alance.types import ByteRange
 
-__all__ = ["StoreClient", "StoreClients"]
+__all__ = ["CachedReads", "StoreClient", "StoreClients"]
 
 LIST_PAGE = 1000
 """Objects that one listing request answers with, at most."""
+
+
+@dataclass(slots=True)
+class CachedReads:
+    """Reads of files that the kernel held in memory, made in a thread and counted afterwards."""
+
+    num_requests: int = 0
+    bytes_fetched: int = 0
+    bytes_used: int = 0
 
 
 class StoreClient:
@@ -84,6 +96,51 @@ class StoreClient:
                 await self._count_at_once(found)
                 return found
         return await self._scheduler.get_ranges(self._store, path, ranges, priority=priority)
+
+    @property
+    def may_read_cached(self) -> bool:
+        """Whether `read_cached` is worth a try: the store is the local file system."""
+        return isinstance(self._store, LocalFileStore)
+
+    def read_cached(
+        self, path: str, ranges: Sequence[ByteRange], reads: CachedReads
+    ) -> list[memoryview] | None:
+        """Read ranges of a local file that the kernel holds in memory; blocks, for a thread.
+
+        Parameters
+        ----------
+        path, ranges
+            As in `get_ranges`.
+        reads
+            Takes down what was read, for `count_cached` on the event loop.
+
+        Returns
+        -------
+        list of memoryview, or None
+            None when some bytes are not in memory: await `get_ranges` then.
+        """
+        if not isinstance(self._store, LocalFileStore):
+            return None
+        extents = plan_requests(
+            ranges, gap_bytes_max=self._store.request_cost_bytes, request_bytes_max=sys.maxsize
+        )
+        found = self._store.read_cached(path, extents, bytes_max=sys.maxsize)
+        if found is None:
+            return None
+        reads.num_requests += len(extents)
+        reads.bytes_fetched += sum(view.nbytes for view in found)
+        reads.bytes_used += sum(one.num_bytes for one in ranges)
+        return [_cut(one, extents, found) for one in ranges]
+
+    def count_cached(self, reads: CachedReads) -> None:
+        """Count reads of a thread that has ended, as requests of one round."""
+        if not reads.num_requests:
+            return
+        meter, place = self._gate.meter("get"), next_place()
+        meter.sent()
+        self._gate.count_used(reads.bytes_used)
+        waited_for(place)
+        meter.close(answered=True, bytes_fetched=reads.bytes_fetched, requests=reads.num_requests)
 
     async def _count_at_once(self, found: Sequence[memoryview]) -> None:
         """Count reads that were answered on the spot, and let other tasks have their turn.
@@ -278,6 +335,14 @@ class _MeteredUpload:
                 await self._gate.run(self._upload.abort, meter=self._gate.meter("multipart"))
             else:
                 await self._upload.abort()
+
+
+def _cut(one: ByteRange, extents: Sequence[ByteRange], found: Sequence[memoryview]) -> memoryview:
+    """Bytes of a range out of the reads that hold it."""
+    if not one.num_bytes:
+        return memoryview(b"")
+    place = locate(one, extents)
+    return cut(one, extents[place], found[place])
 
 
 def _full_parts(num_bytes: int) -> int:

@@ -41,16 +41,23 @@ class LocalFileStore(ObstoreStore):
         """A request is a thread's turn, some 50 us; memory copies a few GB/s."""
         return 64 << 10
 
-    def read_cached(self, path: str, ranges: Sequence[ByteRange]) -> list[memoryview] | None:
+    def read_cached(
+        self, path: str, ranges: Sequence[ByteRange], *, bytes_max: int = CACHED_BYTES_MAX
+    ) -> list[memoryview] | None:
         """Read what the kernel holds in memory, without waiting for anything.
+
+        Parameters
+        ----------
+        bytes_max
+            Answer None above it; the default is what may be copied on the event loop.
 
         Returns
         -------
         list of memoryview, or None
             The bytes of all `ranges`; None when some of them are not in memory, or they are more
-            than may be copied on the event loop. Whoever asks then awaits `get_range`.
+            than `bytes_max`. Whoever asks then awaits `get_range`.
         """
-        if not NO_WAIT or sum(one.num_bytes for one in ranges) > CACHED_BYTES_MAX:
+        if not NO_WAIT or sum(one.num_bytes for one in ranges) > bytes_max:
             return None
         return self._read(path, ranges, NO_WAIT)
 

@@ -239,6 +239,7 @@ async def test_explain(dataset: alance.Dataset) -> None:
     assert "before reading" in said
     assert "reads p" in filtered
     assert "keeps rows where" in filtered
+    assert "reads p first, and a of the rows that pass" in filtered
     assert "after the filter" in filtered
     assert all(f"fragment {i}:" in filtered for i in range(4))
 
