@@ -33,6 +33,7 @@ WIRE_MODULES = {
     "encodings/wire.py",
     "file/metadata.py",
     "table/wire.py",
+    "table/wire_config.py",
     "table/wire_indices.py",
     "table/wire_operations.py",
     "table/wire_rows.py",

@@ -9,7 +9,7 @@ from typing import Any
 
 from alance.errors import InvalidInputError
 from alance.table.apply_columns import apply_data_replacement, apply_merge, apply_project
-from alance.table.apply_indices import apply_create_index
+from alance.table.apply_indices import apply_create_index, follow_moves
 from alance.table.apply_rows import (
     apply_append,
     apply_delete,
@@ -122,7 +122,7 @@ def _draft(base: Manifest | None, operation: Operation, source: Manifest | None)
         raise InvalidInputError(f"{operation.name} needs a dataset; only Overwrite creates one")
     if base.version >= VERSION_MAX:
         raise InvalidInputError(f"version numbers are used up at {base.version}")
-    draft = replace(base, version=base.version + 1)
+    draft = follow_moves(replace(base, version=base.version + 1))
     if isinstance(operation, Restore):
         return apply_restore(draft, operation, source)
     build = _OPERATIONS.get(type(operation))

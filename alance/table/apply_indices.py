@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from pyroaring import BitMap
 
 from alance.errors import InvalidInputError
 from alance.table.draft import edit_indices, has_stable_row_ids, indices_of
-from alance.table.indices import IndexMetadata, build_fragment_bitmap
+from alance.table.indices import FRAGMENT_REUSE, IndexMetadata, build_fragment_bitmap
 from alance.table.manifest import Manifest
 from alance.table.operations import CreateIndex, Rewrite, RewriteGroup, RewrittenIndex
+from alance.table.wire_indices import parse_fragment_moves
 
-__all__ = ["apply_create_index", "prune_indices", "rewrite_indices", "uncover_fragments"]
+__all__ = [
+    "apply_create_index",
+    "follow_moves",
+    "prune_indices",
+    "rewrite_indices",
+    "uncover_fragments",
+]
+
+
+_Move: TypeAlias = tuple[BitMap, BitMap]
+"""Ids of fragments, and of those that their rows went to."""
 
 
 def apply_create_index(draft: Manifest, operation: CreateIndex) -> Manifest:
@@ -26,16 +38,54 @@ def apply_create_index(draft: Manifest, operation: CreateIndex) -> Manifest:
     return edit_indices(draft, (*kept, *operation.new_indices))
 
 
+def follow_moves(draft: Manifest) -> Manifest:
+    """Let segments that were left as they were by a compaction cover its new fragments.
+
+    Their rows are found through the fragment reuse index from then on.
+    """
+    if FRAGMENT_REUSE.encode() not in (draft.index_section or b""):
+        return draft
+    indices = indices_of(draft)
+    moves = _moves(indices)
+    return edit_indices(draft, [_moved(index, moves or ()) for index in indices])
+
+
+def _moves(indices: Sequence[IndexMetadata]) -> Sequence[_Move] | None:
+    """Old and new fragment ids of compactions that left indices behind; None when not at hand."""
+    reuse = next((index for index in indices if index.name == FRAGMENT_REUSE), None)
+    return () if reuse is None else parse_fragment_moves(reuse, path=f"index {FRAGMENT_REUSE}")
+
+
+def _moved(index: IndexMetadata, moves: Sequence[_Move]) -> IndexMetadata:
+    """New fragments in the bitmap in place of the old, of moves that it covers in full."""
+    covered = index.fragments
+    if covered is None or index.is_system:
+        return index
+    moved = covered
+    for old, new in moves:
+        if old and old <= moved:
+            moved = (moved - old) | new
+    if moved == covered:
+        return index
+    return replace(index, fragment_bitmap=build_fragment_bitmap(moved))
+
+
 def uncover_fragments(
     draft: Manifest, fragment_ids: Iterable[int], field_ids: Iterable[int]
 ) -> Manifest:
     """Take fragments from the indices of fields of which the values have changed in place."""
     fragments, fields = BitMap(sorted(fragment_ids)), _with_parents(draft, field_ids)
+    indices = indices_of(draft)
+    moves = _moves(indices)
     edited = []
-    for index in indices_of(draft):
+    for index in indices:
         covered = index.fragments
-        if covered is not None and covered & fragments and fields.intersection(index.fields):
-            index = replace(index, fragment_bitmap=build_fragment_bitmap(covered - fragments))
+        if fields.intersection(index.fields):
+            if moves is None or covered is None:
+                continue  # which of the fragments it covers is not known
+            if covered & fragments:
+                bitmap = build_fragment_bitmap(covered - fragments)
+                index = replace(index, fragment_bitmap=bitmap)
         edited.append(index)
     return edit_indices(draft, edited)
 
@@ -62,7 +112,7 @@ def prune_indices(draft: Manifest) -> Manifest:
     indices = indices_of(draft)
     alive = [index for index in indices if index.is_system or fields.issuperset(index.fields)]
     groups: dict[str, list[IndexMetadata]] = {}
-    for index in alive:
+    for index in alive if _moves(indices) is not None else ():
         if not index.is_system:
             groups.setdefault(index.name, []).append(index)
     dropped = {uuid for group in groups.values() for uuid in _useless(group, present)}
@@ -97,11 +147,13 @@ def rewrite_indices(draft: Manifest, operation: Rewrite) -> Manifest:
     if len(rewritten) != len(operation.rewritten_indices):
         raise InvalidInputError("an index segment is rewritten twice by one operation")
     lasting = has_stable_row_ids(draft) and operation.fragment_reuse_index is None
+    moves = [_move_of(group) for group in operation.groups]
     edited = []
     for index in indices_of(draft):
         change = rewritten.get(index.uuid)
         if not index.is_system and (change is not None or lasting):
-            index = _move(index, operation.groups)
+            _check_whole(index, moves)
+            index = _moved(index, moves)
         edited.append(index if change is None else _rewritten(index, change))
     if (reuse := operation.fragment_reuse_index) is not None:
         edited = [*(index for index in edited if index.name != reuse.name), reuse]
@@ -119,23 +171,17 @@ def _rewritten(index: IndexMetadata, change: RewrittenIndex) -> IndexMetadata:
     )
 
 
-def _move(index: IndexMetadata, groups: Sequence[RewriteGroup]) -> IndexMetadata:
-    """New fragments in the bitmap in place of the old."""
-    covered = index.fragments
-    if covered is None:
-        return index
-    moved = covered.copy()
-    for group in groups:
-        old = BitMap([fragment.id for fragment in group.old_fragments])
-        if not covered & old:
-            continue
-        if not old <= covered:
+def _move_of(group: RewriteGroup) -> _Move:
+    old, new = group.old_fragments, group.new_fragments
+    return BitMap([fragment.id for fragment in old]), BitMap([fragment.id for fragment in new])
+
+
+def _check_whole(index: IndexMetadata, moves: Sequence[_Move]) -> None:
+    """An index holds for new fragments only if it held for all that went into them."""
+    covered = index.fragments or BitMap()
+    for old, _ in moves:
+        if covered & old and not old <= covered:
             raise InvalidInputError(
-                f"fragments {sorted(old)} are rewritten together, but segment {index.uuid} of "
-                f"index {index.name} covers only {sorted(covered & old)}"
+                f"fragments {list(old)} are rewritten together, but segment {index.uuid} of index "
+                f"{index.name} covers only {list(covered & old)}"
             )
-        moved -= old
-        moved |= BitMap([fragment.id for fragment in group.new_fragments])
-    if moved == covered:
-        return index
-    return replace(index, fragment_bitmap=build_fragment_bitmap(moved))

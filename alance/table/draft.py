@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 
 from alance.errors import InvalidInputError
 from alance.table.features import Feature
@@ -171,7 +172,7 @@ def drop_dead_files(fragment: Fragment, live_fields: set[int] | None = None) -> 
 
 
 def add_bases(draft: Manifest, new: Sequence[BasePath]) -> Manifest:
-    """Add base paths; an id of 0 asks for the next free one, from 1.
+    """Add base paths; an id of 0 asks for the first free one, from 1.
 
     Raises
     ------
@@ -181,7 +182,8 @@ def add_bases(draft: Manifest, new: Sequence[BasePath]) -> Manifest:
     bases = list(draft.base_paths)
     for base in new:
         if base.id == 0:
-            base = replace(base, id=max((known.id for known in bases), default=0) + 1)
+            taken = {known.id for known in bases}
+            base = replace(base, id=next(i for i in count(1) if i not in taken))
         if base.id > BASE_ID_MAX:
             raise InvalidInputError("ids of base paths are used up")
         for known in bases:

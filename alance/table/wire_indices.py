@@ -7,11 +7,12 @@ from collections.abc import Iterable
 
 from google.protobuf.any_pb2 import Any
 from google.protobuf.message import Message
+from pyroaring import BitMap
 
 from alance.errors import CorruptFileError
 from alance.proto import table_pb2 as tables
 from alance.table.indices import IndexFile, IndexMetadata, parse_bitmap
-from alance.table.wire import decode, optional, unknown_bytes
+from alance.table.wire import FRAGMENT_ID_MAX, decode, optional, unknown_bytes
 
 __all__ = [
     "any_from_bytes",
@@ -21,6 +22,7 @@ __all__ = [
     "files_to_messages",
     "index_from_message",
     "index_to_message",
+    "parse_fragment_moves",
     "parse_indices",
     "uuid_from_message",
     "uuid_to_message",
@@ -72,6 +74,49 @@ def build_indices(indices: Iterable[IndexMetadata], *, like: bytes | None = None
         message.ClearField("indices")
     message.indices.extend(map(index_to_message, indices))
     return message.SerializeToString(deterministic=True) or None
+
+
+def parse_fragment_moves(
+    reuse: IndexMetadata, *, path: str
+) -> tuple[tuple[BitMap, BitMap], ...] | None:
+    """Read from the fragment reuse index which fragments became which others.
+
+    Parameters
+    ----------
+    reuse
+        Metadata of that index.
+    path
+        For messages.
+
+    Returns
+    -------
+    tuple | None
+        Ids of the old and of the new fragments of each move, in the order they happened; None when
+        a file has them.
+
+    Raises
+    ------
+    CorruptFileError
+        The details are damaged.
+    """
+    details = decode(Any, reuse.index_details or b"", path)
+    message = decode(tables.FragmentReuseIndexDetails, details.value, path)
+    if message.HasField("external"):
+        return None
+    groups = [group for version in message.inline.versions for group in version.groups]
+    return tuple(
+        (_fragment_ids(group.old_fragments, path), _fragment_ids(group.new_fragments, path))
+        for group in groups
+    )
+
+
+def _fragment_ids(
+    fragments: Iterable[tables.FragmentReuseIndexDetails.FragmentDigest], path: str
+) -> BitMap:
+    ids = [fragment.id for fragment in fragments]
+    if ids and max(ids) > FRAGMENT_ID_MAX:
+        raise CorruptFileError(f"{path}: {max(ids)} is no fragment id", path=path)
+    return BitMap(ids)
 
 
 def index_from_message(message: tables.IndexMetadata, path: str) -> IndexMetadata:

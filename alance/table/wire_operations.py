@@ -21,7 +21,6 @@ from alance.table.operations import (
     CreateIndex,
     DataReplacement,
     Delete,
-    MapUpdate,
     Merge,
     Operation,
     Other,
@@ -35,7 +34,6 @@ from alance.table.operations import (
     RewrittenIndex,
     Update,
     UpdateBases,
-    UpdateConfig,
     UpdateMode,
 )
 from alance.table.wire import (
@@ -50,6 +48,7 @@ from alance.table.wire import (
     schema_from_messages,
     unknown_bytes,
 )
+from alance.table.wire_config import build_update_config, parse_update_config
 from alance.table.wire_indices import (
     any_from_bytes,
     any_to_bytes,
@@ -286,57 +285,6 @@ def _build_project(operation: Project) -> Message:
     )
 
 
-def _parse_update_config(message: transactions.UpdateConfig, _path: str) -> UpdateConfig:
-    """The maps of old writers are read as what they meant."""
-    config = _parse_map_update(message, "config_updates")
-    if config is None and (message.upsert_values or message.delete_keys):
-        removed: dict[str, str | None] = dict.fromkeys(message.delete_keys)
-        config = MapUpdate({**removed, **message.upsert_values})
-    schema_metadata = _parse_map_update(message, "schema_metadata_updates")
-    if schema_metadata is None and message.schema_metadata:
-        schema_metadata = MapUpdate(dict(message.schema_metadata), replace=True)
-    of_fields = {
-        field_id: MapUpdate(dict(old.metadata), replace=True)
-        for field_id, old in message.field_metadata.items()
-    }
-    for field_id, update in message.field_metadata_updates.items():
-        of_fields[field_id] = _map_update(update)
-    table_metadata = _parse_map_update(message, "table_metadata_updates")
-    return UpdateConfig(config, table_metadata, schema_metadata, of_fields)
-
-
-def _parse_map_update(message: transactions.UpdateConfig, name: str) -> MapUpdate | None:
-    return _map_update(getattr(message, name)) if message.HasField(name) else None
-
-
-def _map_update(message: transactions.UpdateMap) -> MapUpdate:
-    entries = {entry.key: optional(entry, "value") for entry in message.update_entries}
-    return MapUpdate(entries, message.replace)
-
-
-def _build_update_config(operation: UpdateConfig) -> Message:
-    return transactions.UpdateConfig(
-        config_updates=_build_optional(operation.config),
-        table_metadata_updates=_build_optional(operation.table_metadata),
-        schema_metadata_updates=_build_optional(operation.schema_metadata),
-        field_metadata_updates={
-            field_id: _build_map_update(update)
-            for field_id, update in operation.field_metadata.items()
-        },
-    )
-
-
-def _build_optional(update: MapUpdate | None) -> transactions.UpdateMap | None:
-    return None if update is None else _build_map_update(update)
-
-
-def _build_map_update(update: MapUpdate) -> transactions.UpdateMap:
-    entries = [
-        transactions.UpdateMap.Entry(key=key, value=value) for key, value in update.entries.items()
-    ]
-    return transactions.UpdateMap(update_entries=entries, replace=update.replace)
-
-
 def _parse_data_replacement(body: transactions.DataReplacement, path: str) -> DataReplacement:
     replacements = []
     for group in body.replacements:
@@ -406,7 +354,7 @@ _PARSERS: Mapping[str, Callable[[Any, str], Operation]] = MappingProxyType({
     "reserve_fragments": lambda body, _: ReserveFragments(body.num_fragments),
     "update": _parse_update,
     "project": _parse_project,
-    "update_config": _parse_update_config,
+    "update_config": parse_update_config,
     "data_replacement": _parse_data_replacement,
     "clone": _parse_clone,
     "update_bases": lambda body, _: UpdateBases(tuple(map(base_path_from_message, body.new_bases))),
@@ -426,7 +374,7 @@ _BUILDERS: Mapping[str, tuple[str, Callable[[Any], Message]]] = MappingProxyType
     ),
     "Update": ("update", _build_update),
     "Project": ("project", _build_project),
-    "UpdateConfig": ("update_config", _build_update_config),
+    "UpdateConfig": ("update_config", build_update_config),
     "DataReplacement": ("data_replacement", _build_data_replacement),
     "Clone": ("clone", _build_clone),
     "UpdateBases": (
