@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from alance.dataset.bridge import iterate_in_thread
+from alance.dataset.changes import Changes
 from alance.dataset.handle import Handle
-from alance.dataset.history import History
 from alance.dataset.projection import Columns, Projection, name_list
 from alance.dataset.row_columns import ROW_ID, check_row_ids
 from alance.dataset.row_ids import build_index
 from alance.dataset.run import ScanOptions
 from alance.dataset.scan import Scan
-from alance.dataset.source import Data
 from alance.dataset.take import row_numbers, take_addresses, take_positions
-from alance.dataset.upload import WriteLimits, WriteProgress
-from alance.dataset.write import write
 from alance.errors import InvalidInputError, check_count
 from alance.receipts import one_call
 from alance.session import Session
@@ -32,7 +29,7 @@ PROJECTIONS_MAX = 64
 """Planned projections that a dataset keeps: services ask for the same few again and again."""
 
 
-class Dataset(History):
+class Dataset(Changes):
     """One version of a dataset. Immutable: every change returns a new `Dataset`.
 
     Made by `alance.open_dataset` and `alance.write_dataset`. May be shared freely by tasks of one
@@ -330,82 +327,6 @@ class Dataset(History):
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """All rows over the Arrow C stream interface; see `to_reader`."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
-
-    @one_call
-    async def append(
-        self,
-        data: Data,
-        *,
-        schema: pa.Schema | None = None,
-        max_rows_per_file: int = 1_048_576,
-        max_bytes_per_file: int | None = None,
-        transaction_properties: Mapping[str, str] | None = None,
-        progress: Callable[[WriteProgress], object] | None = None,
-    ) -> Dataset:
-        """Add rows behind the existing ones.
-
-        Parameters are those of `write_dataset`.
-
-        Returns
-        -------
-        Dataset
-            At the version just committed, which also has what others committed meanwhile.
-
-        Raises
-        ------
-        SchemaMismatchError
-            The data does not fit; says every difference. Nothing was written.
-        CommitError
-            See `alance.errors`.
-
-        Notes
-        -----
-        Requests: those of uploading the data files, then one round for the transaction file and the
-        manifest; a lost race costs one read and another put.
-        """
-        limits = WriteLimits(max_rows_per_file, max_bytes_per_file)
-        return await self._write(data, "append", schema, limits, transaction_properties, progress)
-
-    @one_call
-    async def overwrite(
-        self,
-        data: Data,
-        *,
-        schema: pa.Schema | None = None,
-        max_rows_per_file: int = 1_048_576,
-        max_bytes_per_file: int | None = None,
-        transaction_properties: Mapping[str, str] | None = None,
-        progress: Callable[[WriteProgress], object] | None = None,
-    ) -> Dataset:
-        """Make a version that has only these rows, and their schema; old versions stay.
-
-        Parameters, errors and requests are those of `append`.
-        """
-        limits = WriteLimits(max_rows_per_file, max_bytes_per_file)
-        return await self._write(
-            data, "overwrite", schema, limits, transaction_properties, progress
-        )
-
-    async def _write(
-        self,
-        data: Data,
-        mode: str,
-        schema: pa.Schema | None,
-        limits: WriteLimits,
-        properties: Mapping[str, str] | None,
-        progress: Callable[[WriteProgress], object] | None,
-    ) -> Dataset:
-        manifest = await write(
-            self._places,
-            data,
-            mode=mode,
-            schema=schema,
-            limits=limits,
-            properties=properties,
-            progress=progress,
-            base=self._manifest,
-        )
-        return self._at(manifest)
 
     @property
     def _has_stable_row_ids(self) -> bool:

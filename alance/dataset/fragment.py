@@ -24,6 +24,7 @@ from alance.file.columns import ColumnReader, run_steps, run_steps_cached
 from alance.file.located import located
 from alance.file.reader import FileReader
 from alance.io.client import CachedReads, StoreClient
+from alance.io.store import ObjectStore
 from alance.session import DeletedOffsets, Session
 from alance.table.deletion import read_deletion_vector
 from alance.table.location import CommitHandler, TableLocation
@@ -90,8 +91,22 @@ class Places:
         assert fragment.deletion_file is not None
         if fragment.deletion_file.base_id is None:
             return self.client, self.root
-        client, path, _ = self._base(fragment.deletion_file.base_id)
+        client, path, is_root = self._base(fragment.deletion_file.base_id)
+        if not is_root:
+            raise CorruptFileError(
+                f"the deletion file of fragment {fragment.id} lies below base path "
+                f"{fragment.deletion_file.base_id}, which is no dataset and has none"
+            )
         return client, path
+
+    @property
+    def dataset_bases(self) -> dict[int, tuple[ObjectStore, str]]:
+        """Base paths that are datasets, which deletion files may lie in."""
+        return {
+            number: (client, path)
+            for number, (client, path, is_root) in self.bases.items()
+            if is_root
+        }
 
     def _base(self, base_id: int) -> tuple[StoreClient, str, bool]:
         found = self.bases.get(base_id)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from datetime import timedelta
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from alance.dataset.config import Values
 from alance.dataset.dataset import Dataset as AsyncDataset
 from alance.dataset.projection import Columns
+from alance.dataset.rerun import CONFLICT_RETRIES, RETRY_TIMEOUT, Patience, RerunPolicy
 from alance.dataset.source import Data
 from alance.dataset.transactions import TransactionInfo
 from alance.dataset.upload import WriteProgress
+from alance.errors import RetryableCommitError
 from alance.io.uri import StorageOptions
 from alance.session import Session
 from alance.sync.refs import Branches, Tags
@@ -23,6 +27,8 @@ from alance.table.manifest import Fragment
 from alance.table.refs import Reference
 
 __all__ = ["Dataset"]
+
+T = TypeVar("T")
 
 
 class Dataset:
@@ -222,6 +228,47 @@ class Dataset:
     def branches(self) -> Branches[Dataset]:
         """Lines of versions beside the main one; see `alance.Branches`."""
         return Branches(self._dataset.branches, Dataset)
+
+    def delete(
+        self,
+        predicate: str,
+        *,
+        conflict_retries: int = CONFLICT_RETRIES,
+        retry_timeout: timedelta = RETRY_TIMEOUT,
+        transaction_properties: Mapping[str, str] | None = None,
+    ) -> Dataset:
+        """Delete the rows for which a predicate is true; see `alance.Dataset.delete`."""
+        return Dataset(
+            run(
+                lambda: self._dataset.delete(
+                    predicate,
+                    conflict_retries=conflict_retries,
+                    retry_timeout=retry_timeout,
+                    transaction_properties=transaction_properties,
+                )
+            )
+        )
+
+    def retrying(
+        self,
+        change: Callable[[Dataset], T],
+        *,
+        conflict_retries: int = CONFLICT_RETRIES,
+        retry_timeout: timedelta = RETRY_TIMEOUT,
+    ) -> T:
+        """Run a change of one's own, and again on the newest version when another was first.
+
+        See `alance.Dataset.retrying`; `change` runs in this thread.
+        """
+        patience = Patience(RerunPolicy(conflict_retries, retry_timeout))
+        dataset = self
+        while True:
+            try:
+                return change(dataset)
+            except RetryableCommitError as exc:
+                pause_s = patience.pause_s(exc)
+            time.sleep(pause_s)
+            dataset = dataset.latest()
 
     def versions(self) -> list[dict[str, Any]]:
         """List all versions, oldest first."""

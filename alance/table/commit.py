@@ -262,18 +262,25 @@ class _Attempts:
         except CommitStateUnknownError:
             raise
         except AlanceError:
-            await discard(self.table.store, self.written)
+            try:
+                await run_to_end(discard(self.table.store, self.written))
+            except asyncio.CancelledError:  # which the caller sees in place of the error
+                await self._undo()
+                raise
             raise
         except asyncio.CancelledError:
             if not self.sender.may_stand:
-                await discard(self.table.store, self.written)
-                if self.undo is not None:
-                    await run_to_end(self.undo())
+                await run_to_end(discard(self.table.store, self.written))
+                await self._undo()
             raise
         if self.superseded:
             await discard(self.table.store, self.superseded)
         await write_hint(self.table, landed.version)
         return landed
+
+    async def _undo(self) -> None:
+        if self.undo is not None:
+            await run_to_end(self.undo())
 
     async def _begin(
         self, base: Manifest | None, *, look: bool, prepared: Prepared | None

@@ -11,11 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyroaring
 
+from alance._aio import run_to_end
 from alance.errors import CorruptFileError, InvalidInputError
 from alance.io.store import ObjectStore
 from alance.table.manifest import DeletionFile, DeletionKind, Fragment
 from alance.table.naming import join
-from alance.table.objects import read_object
+from alance.table.objects import discard, read_object
 
 __all__ = [
     "deletion_path",
@@ -84,18 +85,22 @@ async def write_deletion_file(
     Raises
     ------
     StoreError
-        It could not be written; whether something lies there is not known.
+        It could not be written.
 
     Notes
     -----
-    Requests: one.
+    Requests: one; one more that removes what may be there, after a failure or cancellation.
     """
     assert offsets, "a fragment without deleted rows has no deletion file"
     if kind is None:
         kind = DeletionKind.ARROW if len(offsets) < BITMAP_ROWS_MIN else DeletionKind.BITMAP
     file = DeletionFile(kind, read_version, secrets.randbits(64), len(offsets))
     path = join(root, "_deletions", file.name(fragment_id))
-    await store.put(path, encode_deletion_vector(offsets, kind))
+    try:
+        await store.put(path, encode_deletion_vector(offsets, kind))
+    except BaseException:
+        await run_to_end(discard(store, [path]))  # it may be there all the same
+        raise
     return file
 
 

@@ -254,5 +254,7 @@ def test_classes_have_the_same_members(mine: type, theirs: type) -> None:
     for name in members(mine):
         found = [getattr(kind, name) for kind in (mine, theirs)]
         if inspect.isfunction(found[0]):
-            one, two = (inspect.signature(each).parameters for each in found)
+            one, two = (dict(inspect.signature(each).parameters) for each in found)
+            if name == "retrying":  # calls a function in one, a coroutine function in the other
+                assert one.pop("change").kind is two.pop("change").kind
             assert one == two, name
