@@ -41,15 +41,17 @@ from alance.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from alance.file.cache import CacheStats
 from alance.limits import Limits
 from alance.receipts import Receipt, receipt
-from alance.session import Session
+from alance.session import Session, SessionStats
 from alance.table.manifest import DataFile, DeletionFile, Fragment
 
 __all__ = [
     "AlanceError",
     "AlreadyExistsError",
     "Branches",
+    "CacheStats",
     "CommitConflictError",
     "CommitContentionError",
     "CommitError",
@@ -75,6 +77,7 @@ __all__ = [
     "Scan",
     "SchemaMismatchError",
     "Session",
+    "SessionStats",
     "StoreError",
     "StoreTimeoutError",
     "Tags",

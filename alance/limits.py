@@ -24,7 +24,10 @@ class Limits:
     decoders_max
         Threads that decode or encode.
     cache_bytes_max
-        Bytes of file metadata and search caches kept for later calls.
+        Bytes of manifests, file metadata, search caches and deletion vectors kept for later calls,
+        all together.
+    page_cache_bytes_max
+        Bytes of data pages kept besides; 0 keeps none.
     request_bytes_max
         A longer read is split into requests of at most this size.
     merge_gap_bytes_max
@@ -37,10 +40,12 @@ class Limits:
     bytes_in_flight_max: int = 256 * MIB
     decoders_max: int = 2
     cache_bytes_max: int = 256 * MIB
+    page_cache_bytes_max: int = 0
     request_bytes_max: int = 16 * MIB
     merge_gap_bytes_max: int = 1 * MIB
     commit_attempts_max: int = 20
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            check_count(field.name, getattr(self, field.name), least=1)
+            least = 0 if field.name == "page_cache_bytes_max" else 1
+            check_count(field.name, getattr(self, field.name), least=least)

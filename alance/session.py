@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,13 +16,13 @@ import numpy.typing as npt
 from alance._aio import ByteBudget
 from alance.encodings.compressive import default_registry
 from alance.encodings.registry import EncodingRegistry
-from alance.file.cache import FileCache
+from alance.file.cache import ByteCache, CachedBytes, CacheKind, CacheStats
 from alance.file.reader import FileReader
 from alance.io.client import StoreClients
 from alance.limits import Limits
 from alance.receipts import Receipt
 
-__all__ = ["Session", "current_session"]
+__all__ = ["Session", "SessionStats", "current_session"]
 
 T = TypeVar("T")
 
@@ -37,6 +37,27 @@ class DeletedOffsets:
     def cached_bytes(self) -> int:
         """Bytes held."""
         return int(self.offsets.nbytes)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStats:
+    """What a session has done so far, and holds now.
+
+    Attributes
+    ----------
+    requests
+        What was sent; a request shared by several calls counts once. Goes on counting.
+    caches
+        By what is kept: "files" (metadata and search caches), "deletions", and "pages", which is
+        empty unless `Limits.page_cache_bytes_max` allows some.
+    budget_held, budget_total
+        Bytes of `Limits.bytes_in_flight_max` that are in use, and may be.
+    """
+
+    requests: Receipt
+    caches: Mapping[str, CacheStats]
+    budget_held: int
+    budget_total: int
 
 
 class Session:
@@ -60,8 +81,10 @@ class Session:
         self.registry = registry if registry is not None else default_registry()
         self.clients = StoreClients(self.limits)
         self.budget = ByteBudget(self.limits.bytes_in_flight_max)
-        self.files: FileCache[FileReader] = FileCache(self.limits.cache_bytes_max)
-        self.deletions: FileCache[DeletedOffsets] = FileCache(self.limits.cache_bytes_max)
+        cache = ByteCache(self.limits.cache_bytes_max)
+        self.files: CacheKind[FileReader] = CacheKind(cache)
+        self.deletions: CacheKind[DeletedOffsets] = CacheKind(cache)
+        self.pages: CacheKind[CachedBytes] = CacheKind(ByteCache(self.limits.page_cache_bytes_max))
         self._decoders = anyio.CapacityLimiter(self.limits.decoders_max)
 
     def sibling(self) -> Session:
@@ -74,9 +97,14 @@ class Session:
         """Run CPU work in one of the session's threads; it cannot be cancelled once begun."""
         return await anyio.to_thread.run_sync(work, limiter=self._decoders)
 
-    def stats(self) -> Receipt:
-        """What the session has sent so far; a request shared by several calls counts once."""
-        return self.clients.total
+    def stats(self) -> SessionStats:
+        """What the session has sent so far, what it keeps, and what is in use."""
+        caches = {
+            "files": self.files.stats(),
+            "deletions": self.deletions.stats(),
+            "pages": self.pages.stats(),
+        }
+        return SessionStats(self.clients.total, caches, self.budget.held, self.budget.total)
 
 
 _sessions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Session] = (

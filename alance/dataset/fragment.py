@@ -442,8 +442,14 @@ async def _open_file(places: Places, file: DataFile, num_wanted: int) -> FileRea
     reader = files.get(key)
     if reader is None:
         size = file.file_size_bytes or None
+        session = places.session
         opened = await FileReader.open(
-            client, path, size, places.session.registry, num_wanted=num_wanted
+            client,
+            path,
+            size,
+            session.registry,
+            num_wanted=num_wanted,
+            pages=session.pages if session.limits.page_cache_bytes_max else None,
         )
         reader = files.put(key, opened)
     return reader

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from alance._aio import run_all
 from alance.dataset.fragment import DecodeRows, FragmentReader, Places, open_fragment
+from alance.dataset.late import CHUNK_BYTES
 from alance.dataset.projection import Projection
 from alance.dataset.reading import INLINE_BYTES
 from alance.encodings.assemble import joining
@@ -114,24 +115,38 @@ async def _take(
         are not there are left out of it.
     """
     parts: dict[int, _Part] = {}
+    # A share for each fragment: what was fetched waits for the others, and must not hold them up.
+    shares = [places.session.budget.share() for _ in wanted]
 
     async def fetch(number: int) -> None:
         reader = await open_fragment(places, wanted[number].fragment, projection)
         offsets, found = wanted[number].locate(reader)
         rows = RowRanges.of_rows(offsets)
+        charge = _charge(reader, projection, rows)
+        await shares[number].acquire(charge)
         decode, num_bytes = await reader.fetch(projection.roots, rows)
         num_bytes += reader.pseudo_bytes(projection.pseudo, rows.num_rows)
+        shares[number].settle(charge, num_bytes)
         parts[number] = _Part(reader, rows, found, decode, num_bytes)
 
-    await run_all([partial(fetch, number) for number in range(len(wanted))])
-    in_order = [parts[number] for number in range(len(wanted))]
+    try:
+        await run_all([partial(fetch, number) for number in range(len(wanted))])
+        in_order = [parts[number] for number in range(len(wanted))]
+        if sum(part.num_bytes for part in in_order) < INLINE_BYTES:
+            return _assemble(in_order, order, projection)
+        work = partial(_assemble, in_order, order, projection)
+        return await places.session.run_in_thread(work)
+    finally:
+        for share in shares:
+            share.close()
 
-    def work() -> pa.Table:
-        return _assemble(in_order, order, projection)
 
-    if sum(part.num_bytes for part in in_order) < INLINE_BYTES:
-        return work()
-    return await places.session.run_in_thread(work)
+def _charge(reader: FragmentReader, projection: Projection, rows: RowRanges) -> int:
+    """Bytes that single rows are likely to take: a chunk of each column for each run of rows."""
+    chunks = len(rows.starts) * len(projection.leaves) * CHUNK_BYTES
+    row_bytes = reader.row_bytes(projection.roots)
+    whole = row_bytes * reader.fragment.physical_rows
+    return int(min(rows.num_rows * row_bytes + chunks, whole))
 
 
 def _assemble(

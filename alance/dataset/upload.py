@@ -26,6 +26,8 @@ from alance.types import FileVersion
 __all__ = ["DISCARD_S", "Uploads", "WriteLimits", "WriteProgress", "discard", "fit"]
 
 MAX_BYTES_PER_FILE = 90 * 1024**3
+FIT_BYTES_MAX = 256 * 1024
+"""Of a batch that is cast and checked on the event loop."""
 DISCARD_S = 30.0
 """Patience for removing files that no version refers to; then they are left to a cleanup."""
 
@@ -110,9 +112,10 @@ class Uploads:
         self._report()
 
     async def _fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Columns as they are stored; JSON takes long to parse, so not on the loop."""
+        """Columns as they are stored; not on the loop where that takes long, as for JSON."""
         work = partial(fit, batch, self._arrow)
-        return await self._session.run_in_thread(work) if self._has_json else work()
+        is_long = self._has_json or batch.nbytes > FIT_BYTES_MAX
+        return await self._session.run_in_thread(work) if is_long else work()
 
     def _current(self) -> FileWriter:
         if self._writer is None:

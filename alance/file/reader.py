@@ -20,6 +20,7 @@ from alance.errors import (
     UnsupportedFeatureError,
 )
 from alance.file.blobs import sidecar_path
+from alance.file.cache import CachedBytes, CacheKind
 from alance.file.columns import ColumnReader
 from alance.file.footer import (
     METADATA_BYTES_MAX,
@@ -74,6 +75,7 @@ class FileReader:
         footer: Footer,
         tables: OffsetTables,
         registry: EncodingRegistry,
+        pages: CacheKind[CachedBytes] | None = None,
     ) -> None:
         self.path = path
         self._client = client
@@ -82,6 +84,7 @@ class FileReader:
         self._footer = footer
         self._tables = tables
         self._registry = registry
+        self._pages = pages
         self._columns: dict[int, ColumnReader] = {}
         self._parsed_bytes = 0
         self._preloaded: dict[ByteRange, memoryview] = {}
@@ -95,6 +98,7 @@ class FileReader:
         registry: EncodingRegistry,
         *,
         num_wanted: int | None = None,
+        pages: CacheKind[CachedBytes] | None = None,
     ) -> FileReader:
         """Read the tail of a file.
 
@@ -108,6 +112,8 @@ class FileReader:
             Encodings that its pages may use.
         num_wanted
             Columns that will be read; None for few. Others' metadata may be left unread.
+        pages
+            Where what is read may be kept; None for files that may be replaced under their name.
 
         Raises
         ------
@@ -140,7 +146,7 @@ class FileReader:
                 f"file {path} has version {footer.version.value}; this library reads 2.1 and 2.2",
                 feature=f"file version {footer.version.value}",
             )
-        return cls(client, path, tail, footer, tables, registry)
+        return cls(client, path, tail, footer, tables, registry, pages)
 
     @property
     def version(self) -> FileVersion:
@@ -301,7 +307,19 @@ class FileReader:
         if not missing:
             return [data for data in found if data is not None]
         fetched = iter(await self._client.get_ranges(self.path, missing, priority=priority))
-        return [data if data is not None else next(fetched) for data in found]
+        return [
+            data if data is not None else self._keep(each, next(fetched))
+            for each, data in zip(ranges, found, strict=True)
+        ]
+
+    def _page_key(self, place: ByteRange) -> tuple[object, ...]:
+        return self._client.store, self.path, self._footer.file_size, place
+
+    def _keep(self, place: ByteRange, data: memoryview) -> memoryview:
+        """Keep a copy of bytes that were read, if any are kept: an answer may hold many more."""
+        if self._pages is not None and data.nbytes:
+            self._pages.put(self._page_key(place), CachedBytes(memoryview(bytes(data))))
+        return data
 
     def cached(self, reads: CachedReads) -> CachedFile | None:
         """Return what reads this file in a thread where nothing must be waited for; else None."""
@@ -343,7 +361,11 @@ class FileReader:
     def _from_tail(self, wanted: ByteRange) -> memoryview | None:
         start = wanted.start - self._tail_start
         if start < 0:
-            return self._preloaded.pop(wanted, None)
+            found = self._preloaded.pop(wanted, None)
+            if found is None and self._pages is not None:
+                kept = self._pages.get(self._page_key(wanted))
+                return None if kept is None else kept.data
+            return found
         return self._tail[start : wanted.stop - self._tail_start]
 
 

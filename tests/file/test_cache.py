@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alance.file.cache import FileCache
+from alance.file.cache import ByteCache, CacheKind
 
 
 @dataclass
@@ -16,7 +16,7 @@ class Held:
 
 
 def test_get_and_put() -> None:
-    cache: FileCache[Held] = FileCache(100)
+    cache: CacheKind[Held] = CacheKind(ByteCache(100))
     assert cache.get(("a",)) is None
     first = Held(10)
     assert cache.put(("a",), first) is first
@@ -25,14 +25,14 @@ def test_get_and_put() -> None:
 
 
 def test_the_first_of_two_values_is_kept() -> None:
-    cache: FileCache[Held] = FileCache(100)
+    cache: CacheKind[Held] = CacheKind(ByteCache(100))
     first = cache.put(("a",), Held(10))
     assert cache.put(("a",), Held(10)) is first
     assert len(cache) == 1
 
 
 def test_the_least_recently_used_goes_first() -> None:
-    cache: FileCache[Held] = FileCache(100)
+    cache: CacheKind[Held] = CacheKind(ByteCache(100))
     for name in "abc":
         cache.put((name,), Held(30))
     cache.get(("a",))
@@ -42,7 +42,7 @@ def test_the_least_recently_used_goes_first() -> None:
 
 
 def test_a_value_larger_than_the_cache_stays_alone() -> None:
-    cache: FileCache[Held] = FileCache(100)
+    cache: CacheKind[Held] = CacheKind(ByteCache(100))
     cache.put(("a",), Held(10))
     big = cache.put(("b",), Held(1000))
     assert cache.get(("b",)) is big
@@ -52,7 +52,7 @@ def test_a_value_larger_than_the_cache_stays_alone() -> None:
 
 
 def test_values_that_grow_are_counted_again() -> None:
-    cache: FileCache[Held] = FileCache(100)
+    cache: CacheKind[Held] = CacheKind(ByteCache(100))
     values = [cache.put((i,), Held(10)) for i in range(8)]
     for value in values:
         value.cached_bytes = 40
@@ -66,7 +66,7 @@ def test_values_that_grow_are_counted_again() -> None:
     st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 60), st.booleans())),
 )
 def test_it_never_holds_more_than_it_may(steps: list[tuple[str, int, bool]]) -> None:
-    cache: FileCache[Held] = FileCache(100)
+    cache: CacheKind[Held] = CacheKind(ByteCache(100))
     sizes: dict[str, int] = {}
     for name, num_bytes, is_put in steps:
         if is_put:
@@ -76,3 +76,36 @@ def test_it_never_holds_more_than_it_may(steps: list[tuple[str, int, bool]]) -> 
     kept = [name for name in sizes if cache.get((name,)) is not None]
     assert len(kept) == len(cache)
     assert sum(sizes[name] for name in kept) <= 100
+
+
+def test_kinds_share_one_limit() -> None:
+    shared = ByteCache(100)
+    one: CacheKind[Held] = CacheKind(shared)
+    other: CacheKind[Held] = CacheKind(shared)
+    one.put(("a",), Held(60))
+    other.put(("a",), Held(30))
+    assert one.get(("a",)) is not other.get(("a",))
+    one.put(("b",), Held(50))
+    assert (len(one), len(other)) == (1, 1), "the least recently used went, of whatever kind"
+    assert shared.num_bytes == 80
+    assert ("a",) in other
+    assert ("a",) not in one
+
+
+def test_stats() -> None:
+    cache: CacheKind[Held] = CacheKind(ByteCache(100))
+    value = cache.put(("a",), Held(10))
+    cache.get(("a",))
+    cache.get(("b",))
+    value.cached_bytes = 25
+    cache.get(("a",))
+    found = cache.stats()
+    assert (found.num_hits, found.num_misses) == (2, 1)
+    assert (found.num_values, found.num_bytes) == (1, 25)
+
+
+def test_a_limit_of_nothing_keeps_nothing() -> None:
+    cache: CacheKind[Held] = CacheKind(ByteCache(0))
+    value = Held(10)
+    assert cache.put(("a",), value) is value
+    assert cache.get(("a",)) is None
