@@ -16,7 +16,7 @@ PROTOC := .cache/protoc
 NATIVE := $(wildcard $(addprefix alance/kernels/*.,pyx pxi pxd h))
 PROTO := $(wildcard protos/alance/proto/*.proto)
 
-.PHONY: help install test demo bench lint types protos integration conformance exit-test fuzz clean
+.PHONY: help install test demo bench lint types protos integration conformance exit-test fuzz simulate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -52,6 +52,10 @@ exit-test: $(INSTALLED) ## end 200 short processes, each with status 0
 FUZZ ?= 20000
 fuzz: $(INSTALLED) ## damage pages and files, FUZZ=20000 times for each kind
 	ALANCE_FUZZ_CASES=$(FUZZ) $(BIN)/python -m pytest -n 2 tests/encodings/test_fuzz.py tests/file/test_fuzz.py
+
+SEEDS ?= 10000
+simulate: $(INSTALLED) ## run SEEDS=10000 simulations of many writers over a bad store; a failing seed replays
+	ALANCE_SIMULATION_SEEDS=$(SEEDS) $(BIN)/python -m pytest -n 2 tests/simulation
 
 protos: $(PROTOC)/.installed ## regenerate alance/proto from protos/
 	$(PROTOC)/bin/python -m grpc_tools.protoc -I protos --python_out=. --pyi_out=. $(PROTO)

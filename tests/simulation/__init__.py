@@ -1,0 +1,1 @@
+"""Many writers over an unreliable store, in time that only the seed decides."""
