@@ -44,7 +44,8 @@ async def _simulate(rng: random.Random) -> Outcome:
     safe = Link(world.disk, random.Random(rng.random()), Faults())
     await Writer(world, "first", safe, locate(safe), rng).create()
     # Each run has its own weather: mostly one or two kinds of trouble, sometimes all.
-    faults = Faults(*(rng.choice((0.0, 0.0, 0.02, 0.1)) for _ in range(5)), rng.choice((0, 0.01)))
+    refused, lost, late, repeated, stale = (rng.choice((0.0, 0.0, 0.02, 0.1)) for _ in range(5))
+    faults = Faults(refused, lost, late, repeated, stale, killed=rng.choice((0.0, 0.01)))
     links: list[Link] = []
     async with asyncio.TaskGroup() as tasks:
         for i in range(rng.randint(2, 5)):
