@@ -101,6 +101,8 @@ def apply_restore(draft: Manifest, operation: Restore, source: Manifest | None) 
         source,
         version=draft.version,
         naming=draft.naming,
+        reader_flags=source.reader_flags | draft.reader_flags,  # of which some are set for good
+        writer_flags=source.writer_flags | draft.writer_flags,
         branch=draft.branch,
         max_fragment_id=highest if highest >= 0 else None,
         next_row_id=max(draft.next_row_id, source.next_row_id),

@@ -36,6 +36,7 @@ __all__ = [
     "base_path_to_message",
     "build_fragment",
     "build_manifest",
+    "check_relative",
     "data_file_from_message",
     "data_file_to_message",
     "decode",
@@ -330,7 +331,7 @@ def fragment_to_message(fragment: Fragment) -> tables.DataFragment:
 
 def data_file_from_message(message: tables.DataFile, where: str, path: str) -> DataFile:
     """Data file of a fragment or an operation, checked as far as it can be alone."""
-    _check_relative(message.path, where, path)
+    check_relative(message.path, "data", where, path)
     try:
         version = FileVersion.from_footer(message.file_major_version, message.file_minor_version)
     except UnsupportedFeatureError as exc:
@@ -373,14 +374,14 @@ def data_file_to_message(file: DataFile) -> tables.DataFile:
     return message
 
 
-def _check_relative(name: str, where: str, path: str) -> None:
-    """A file lies below data/ or its base path, whatever a manifest says."""
+def check_relative(name: str, folder: str, where: str, path: str) -> None:
+    """Hold a file to the folder that it lies in, below the dataset or its base path."""
     parts = name.split("/")
     escapes = any(part in ("", ".", "..") for part in parts) or "\\" in name or ":" in parts[0]
     if escapes or len(name) > PATH_CHARS_MAX or not name.isprintable():
         raise CorruptFileError(
-            f"{where}: data file path {name[:100]!r} does not name a file below data/; the "
-            "manifest is damaged or forged",
+            f"{where}: path {name[:100]!r} does not name a file below {folder}/; the manifest is "
+            "damaged or forged",
             path=path,
         )
 

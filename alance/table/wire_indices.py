@@ -12,7 +12,7 @@ from pyroaring import BitMap
 from alance.errors import CorruptFileError
 from alance.proto import table_pb2 as tables
 from alance.table.indices import IndexFile, IndexMetadata, parse_bitmap
-from alance.table.wire import FRAGMENT_ID_MAX, decode, optional, unknown_bytes
+from alance.table.wire import FRAGMENT_ID_MAX, check_relative, decode, optional, unknown_bytes
 
 __all__ = [
     "any_from_bytes",
@@ -135,7 +135,7 @@ def index_from_message(message: tables.IndexMetadata, path: str) -> IndexMetadat
         index_details=any_to_bytes(message, "index_details"),
         index_version=optional(message, "index_version"),
         created_at_ms=optional(message, "created_at"),
-        files=files_from_messages(message.files),
+        files=files_from_messages(message.files, path),
         unknown=unknown_bytes(message),
     )
     if index.fragment_bitmap is not None:
@@ -161,8 +161,10 @@ def index_to_message(index: IndexMetadata) -> tables.IndexMetadata:
     return message
 
 
-def files_from_messages(messages: Iterable[tables.IndexFile]) -> tuple[IndexFile, ...]:
+def files_from_messages(messages: Iterable[tables.IndexFile], path: str) -> tuple[IndexFile, ...]:
     """Files of a segment."""
+    for file in messages:
+        check_relative(file.path, "_indices", "an index segment", path)
     return tuple(IndexFile(file.path, file.size_bytes) for file in messages)
 
 

@@ -178,7 +178,7 @@ def _parse_rewritten(message: transactions.Rewrite.RewrittenIndex, path: str) ->
         uuid_from_message(message, "new_id", path),
         any_to_bytes(message, "new_index_details"),
         message.new_index_version,
-        files_from_messages(message.new_index_files),
+        files_from_messages(message.new_index_files, path),
         unknown_bytes(message),
     )
 

@@ -154,6 +154,7 @@ def settings(path: Path, stable: bool) -> None:
     lance.dataset(path).add_columns({"j": "i + 1"})
     lance.dataset(path).drop_columns(["j"])
     lance.write_dataset(table(3), path, mode="overwrite", commit_message="again")
+    lance.dataset(path, version=4).restore()
 
 
 def keys(path: Path, stable: bool) -> None:
