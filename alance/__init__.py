@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from alance import sync
 from alance.dataset.branches import Branches
+from alance.dataset.cleanup import CleanupProgress, CleanupStats
 from alance.dataset.dataset import Dataset
 from alance.dataset.entry import (
     commit_fragments,
@@ -45,6 +46,7 @@ from alance.file.cache import CacheStats
 from alance.limits import Limits
 from alance.receipts import Receipt, receipt
 from alance.session import Session, SessionStats
+from alance.table.cleanup import CleanupFile, FileKind
 from alance.table.manifest import DataFile, DeletionFile, Fragment
 
 __all__ = [
@@ -52,6 +54,9 @@ __all__ = [
     "AlreadyExistsError",
     "Branches",
     "CacheStats",
+    "CleanupFile",
+    "CleanupProgress",
+    "CleanupStats",
     "CommitConflictError",
     "CommitContentionError",
     "CommitError",
@@ -62,6 +67,7 @@ __all__ = [
     "DatasetAlreadyExistsError",
     "DatasetNotFoundError",
     "DeletionFile",
+    "FileKind",
     "FileReader",
     "FileWriter",
     "FormatError",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from alance.dataset.branches import Branches
 from alance.dataset.change import commit_change
+from alance.dataset.cleanup import CleanupProgress, CleanupStats, clean_up
 from alance.dataset.clone import clone
 from alance.dataset.config import (
     Values,
@@ -21,6 +23,7 @@ from alance.dataset.restore import restore
 from alance.dataset.tags import Tags
 from alance.dataset.transactions import TransactionInfo
 from alance.receipts import one_call
+from alance.table.cleanup import CleanupPolicy
 from alance.table.versions import list_versions, read_transaction, refresh
 
 if TYPE_CHECKING:
@@ -257,3 +260,64 @@ class History:
             source, manifest = await source.find(version)
         made = await clone(source, manifest, target.places.table)
         return type(self)(target.at(made), made)
+
+    @one_call
+    async def cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        *,
+        retain_versions: int | None = None,
+        dry_run: bool = False,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        progress: Callable[[CleanupProgress], object] | None = None,
+    ) -> CleanupStats:
+        """Remove old versions of this line, and files that no version needs.
+
+        This version and newer ones stay, as do tagged versions and those that branches began with.
+        Files that are reached through base paths are never touched.
+
+        Parameters
+        ----------
+        older_than
+            Only versions committed longer ago go. None sets no limit; without `retain_versions` it
+            is 14 days.
+        retain_versions
+            So many of the newest versions stay, whatever their age.
+        dry_run
+            Remove nothing; say what would go.
+        delete_unverified
+            Also remove files that are younger than seven days and belong to no version: leftovers
+            of failed writes, or of writes under way, which then fail. Only where nobody writes.
+        error_if_tagged_old_versions
+            Whether it is an error that tags protect versions which would go otherwise.
+        progress
+            Called with a `CleanupProgress` after each file.
+
+        Returns
+        -------
+        CleanupStats
+            What was, or would be, removed; and what could not be.
+
+        Raises
+        ------
+        InvalidInputError
+            A tag protects an old version; an argument that makes no sense. Nothing was removed.
+        CorruptFileError, UnsupportedFeatureError
+            A manifest or tag cannot be read, so that nobody knows what is needed. Likewise.
+
+        Notes
+        -----
+        Requests: five listings; one for each version of this line and of the branches that came
+        from it, each tag and each branch; a second look at what is new; then one for each file. A
+        writer must take less than seven days from its first file to its commit, and reading a
+        version that goes may fail. A version restored, or tagged, in the moment between the second
+        look and the removal is lost. Clones elsewhere are not known here: tag what they began with.
+        Cancellation: safe at any await; manifests go last, so the next cleanup goes on.
+        """
+        policy = CleanupPolicy(
+            older_than, retain_versions, delete_unverified, error_if_tagged_old_versions
+        )
+        return await clean_up(
+            self._handle, self._manifest.version, policy, dry_run=dry_run, progress=progress
+        )

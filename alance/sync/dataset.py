@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from alance.dataset.cleanup import CleanupProgress, CleanupStats
 from alance.dataset.config import Values
 from alance.dataset.dataset import Dataset as AsyncDataset
 from alance.dataset.projection import Columns
@@ -325,5 +326,27 @@ class Dataset:
                 lambda: self._dataset.shallow_clone(
                     target_uri, version, storage_options=storage_options
                 )
+            )
+        )
+
+    def cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        *,
+        retain_versions: int | None = None,
+        dry_run: bool = False,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        progress: Callable[[CleanupProgress], object] | None = None,
+    ) -> CleanupStats:
+        """Remove old versions; see `alance.Dataset.cleanup_old_versions`."""
+        return run(
+            lambda: self._dataset.cleanup_old_versions(
+                older_than,
+                retain_versions=retain_versions,
+                dry_run=dry_run,
+                delete_unverified=delete_unverified,
+                error_if_tagged_old_versions=error_if_tagged_old_versions,
+                progress=progress,
             )
         )

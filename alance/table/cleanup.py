@@ -8,7 +8,6 @@ kinds that the format gives to a table are looked at.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -305,8 +304,3 @@ def _classify(path: str) -> tuple[FileKind | None, str]:
         if match:
             return kind, f"{match[1]}.lance" if kind is FileKind.BLOB else match[1]
     return None, path
-
-
-def count_kinds(files: Iterable[CleanupFile]) -> Counter[FileKind]:
-    """Files of each kind."""
-    return Counter(file.kind for file in files)
