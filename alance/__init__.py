@@ -47,7 +47,10 @@ from alance.limits import Limits
 from alance.receipts import Receipt, receipt
 from alance.session import Session, SessionStats
 from alance.table.cleanup import CleanupFile, FileKind
+from alance.table.dynamodb import DynamoManifestStore
+from alance.table.external import ExternalManifestStore, ManifestEntry
 from alance.table.manifest import DataFile, DeletionFile, Fragment
+from alance.table.sqlite_store import SqliteManifestStore
 
 __all__ = [
     "AlanceError",
@@ -67,6 +70,8 @@ __all__ = [
     "DatasetAlreadyExistsError",
     "DatasetNotFoundError",
     "DeletionFile",
+    "DynamoManifestStore",
+    "ExternalManifestStore",
     "FileKind",
     "FileReader",
     "FileWriter",
@@ -74,6 +79,7 @@ __all__ = [
     "Fragment",
     "InvalidInputError",
     "Limits",
+    "ManifestEntry",
     "NotFoundError",
     "ObjectNotFoundError",
     "PermissionDeniedError",
@@ -84,6 +90,7 @@ __all__ = [
     "SchemaMismatchError",
     "Session",
     "SessionStats",
+    "SqliteManifestStore",
     "StoreError",
     "StoreTimeoutError",
     "Tags",

@@ -21,6 +21,7 @@ from alance.file.reader import FileReader
 from alance.io.client import StoreClients
 from alance.limits import Limits
 from alance.receipts import Receipt
+from alance.table.handlers import CommitHandlers
 
 __all__ = ["Session", "SessionStats", "current_session"]
 
@@ -85,6 +86,7 @@ class Session:
         self.files: CacheKind[FileReader] = CacheKind(cache)
         self.deletions: CacheKind[DeletedOffsets] = CacheKind(cache)
         self.pages: CacheKind[CachedBytes] = CacheKind(ByteCache(self.limits.page_cache_bytes_max))
+        self.handlers = CommitHandlers()
         self._decoders = anyio.CapacityLimiter(self.limits.decoders_max)
 
     def sibling(self) -> Session:

@@ -20,6 +20,7 @@ from alance.dataset.write import (
 from alance.io.uri import StorageOptions
 from alance.receipts import one_call
 from alance.session import Session, current_session
+from alance.table.external import ExternalManifestStore
 from alance.table.manifest import Fragment
 from alance.table.refs import Reference
 
@@ -39,13 +40,15 @@ async def open_dataset(
     version: Reference | None = None,
     storage_options: StorageOptions = None,
     session: Session | None = None,
+    manifest_store: ExternalManifestStore | None = None,
 ) -> Dataset:
     """Open a version of a dataset.
 
     Parameters
     ----------
     uri
-        ``s3://bucket/path``, ``gs://``, ``az://``, ``file://``, ``memory://`` or a local path.
+        ``s3://bucket/path``, ``gs://``, ``az://``, ``file://``, ``memory://`` or a local path; or
+        ``s3+ddb://bucket/path?ddbTableName=table``, which commits through DynamoDB as pylance does.
     version
         Version number, tag, branch and number, or time, as for `Dataset.checkout`; None opens the
         newest.
@@ -54,6 +57,9 @@ async def open_dataset(
         store or credential provider.
     session
         Limits and caches; None uses those of the running event loop.
+    manifest_store
+        Says which versions exist where the object store cannot be trusted to, as it ignores the
+        condition of conditional puts. All who write to the dataset must pass the same.
 
     Raises
     ------
@@ -71,7 +77,7 @@ async def open_dataset(
     Requests: 2 in 2 rounds (a short listing, then the manifest); with `version` 1. A manifest above
     64 KiB takes one more.
     """
-    handle = Handle.of(uri, storage_options, session or current_session())
+    handle = Handle.of(uri, storage_options, session or current_session(), manifest_store)
     return Dataset(*await handle.find(version))
 
 
@@ -88,6 +94,7 @@ async def write_dataset(
     enable_stable_row_ids: bool = False,
     storage_options: StorageOptions = None,
     session: Session | None = None,
+    manifest_store: ExternalManifestStore | None = None,
     transaction_properties: Mapping[str, str] | None = None,
     progress: Callable[[WriteProgress], object] | None = None,
 ) -> Dataset:
@@ -98,7 +105,7 @@ async def write_dataset(
     data
         A `pyarrow.Table`, `RecordBatch` or `RecordBatchReader`, anything with
         ``__arrow_c_stream__``, or a sync or async iterable of `RecordBatch` (then with `schema`).
-    uri, storage_options, session
+    uri, storage_options, session, manifest_store
         As for `open_dataset`.
     mode
         "create": an error if a dataset exists. "append": behind the existing rows; creates where
@@ -140,7 +147,7 @@ async def write_dataset(
     round. A failed or cancelled write leaves the dataset as it was and removes what it uploaded.
     """
     limits = WriteLimits(max_rows_per_file, max_bytes_per_file)
-    handle = Handle.of(uri, storage_options, session or current_session())
+    handle = Handle.of(uri, storage_options, session or current_session(), manifest_store)
     manifest = await write(
         handle.places,
         data,
@@ -168,6 +175,7 @@ async def write_fragments(
     read_version: int | None = None,
     storage_options: StorageOptions = None,
     session: Session | None = None,
+    manifest_store: ExternalManifestStore | None = None,
 ) -> list[Fragment]:
     """Upload data files without committing them: one worker's half of a write by many.
 
@@ -185,7 +193,7 @@ async def write_fragments(
         For `commit_fragments`, in the order of the rows; empty when there were none.
     """
     limits = WriteLimits(max_rows_per_file, max_bytes_per_file)
-    handle = Handle.of(uri, storage_options, session or current_session())
+    handle = Handle.of(uri, storage_options, session or current_session(), manifest_store)
     source = open_source(data, schema, handle.session)
     target = await find_target(
         handle.places,
@@ -209,6 +217,7 @@ async def commit_fragments(
     transaction_properties: Mapping[str, str] | None = None,
     storage_options: StorageOptions = None,
     session: Session | None = None,
+    manifest_store: ExternalManifestStore | None = None,
 ) -> Dataset:
     """Commit what `write_fragments` uploaded, by any number of workers, as one version.
 
@@ -226,7 +235,7 @@ async def commit_fragments(
     DatasetAlreadyExistsError, SchemaMismatchError, CommitError
         As for `write_dataset`; the files stay, see `discard_fragments`.
     """
-    handle = Handle.of(uri, storage_options, session or current_session())
+    handle = Handle.of(uri, storage_options, session or current_session(), manifest_store)
     target = await find_target(
         handle.places,
         mode=mode,

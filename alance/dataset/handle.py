@@ -16,9 +16,9 @@ from alance.errors import (
     check_count,
 )
 from alance.io.client import StoreClient
-from alance.io.uri import StorageOptions
+from alance.io.uri import StorageOptions, parse_uri
 from alance.session import Session
-from alance.table.handler import ConditionalPut
+from alance.table.external import ExternalManifestStore
 from alance.table.location import TableLocation
 from alance.table.manifest import Manifest
 from alance.table.refs import MAIN, Reference, branch_root, check_branch_name, main_root
@@ -59,10 +59,12 @@ class Handle:
         uri: str | os.PathLike[str],
         storage_options: StorageOptions,
         session: Session,
+        manifest_store: ExternalManifestStore | None = None,
     ) -> Handle:
         """Resolve a URI; sends nothing."""
         client, root = session.clients.open(uri, storage_options)
-        places = Places(session, client, root, ConditionalPut(), {})
+        handler = session.handlers.of(parse_uri(uri, storage_options)[0], manifest_store)
+        places = Places(session, client, root, handler, {})
         return cls(os.fspath(uri), storage_options, session, places)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ from alance.dataset.tags import Tags
 from alance.dataset.transactions import TransactionInfo
 from alance.receipts import one_call
 from alance.table.cleanup import CleanupPolicy
+from alance.table.manifest import Naming
+from alance.table.migrate import migrate_to_v2
 from alance.table.versions import list_versions, read_transaction, refresh
 
 if TYPE_CHECKING:
@@ -110,6 +113,31 @@ class History:
         listing and a few rounds of up to four for a time.
         """
         return type(self)(*await self._handle.find(version))
+
+    @one_call
+    async def migrate_manifest_paths_v2(self) -> Self:
+        """Give all manifests of this line V2 names, by which the newest version is found at once.
+
+        Nobody may write to the dataset meanwhile, and readers are refused until it is done. What
+        was cut off is completed by another call, on a dataset opened before.
+
+        Returns
+        -------
+        Dataset
+            This version, under its new name; itself when no manifest has a V1 name.
+
+        Raises
+        ------
+        StoreError
+            A request failed; call it again.
+
+        Notes
+        -----
+        Requests: a full listing; a copy and a delete for each manifest, a few at a time.
+        """
+        if not await migrate_to_v2(self._handle.places.table):
+            return self
+        return self._at(replace(self._manifest, naming=Naming.V2))
 
     @one_call
     async def latest(self) -> Self:

@@ -30,6 +30,7 @@ from alance.table.commit import CommitPolicy, commit
 from alance.table.features import check_writable
 from alance.table.location import TableLocation
 from alance.table.manifest import Fragment, Manifest
+from alance.table.probe import made_ready
 from alance.table.transaction import build_append, build_overwrite
 from alance.table.versions import read_manifest
 from alance.types import FileVersion
@@ -247,27 +248,28 @@ async def write(
         data_storage_version=data_storage_version,
     )
     target = await find(base=base)
-    fragments = await upload_fragments(target, source, limits, progress)
-    undo = partial(discard, places.client, places.root, fragments)
-    send = partial(
-        commit_version,
-        fragments=fragments,
-        properties=properties,
-        stable_row_ids=stable_row_ids,
-        undo=undo,
-    )
-    try:
+    async with made_ready(places.table):
+        fragments = await upload_fragments(target, source, limits, progress)
+        undo = partial(discard, places.client, places.root, fragments)
+        send = partial(
+            commit_version,
+            fragments=fragments,
+            properties=properties,
+            stable_row_ids=stable_row_ids,
+            undo=undo,
+        )
         try:
-            return await send(target)
-        except DatasetAlreadyExistsError:
-            if mode == "create":
-                raise
-        return await send(await _overtaken(target, find, undo))
-    except CommitStateUnknownError:
-        raise  # the version may be there: its files must stay
-    except AlanceError:
-        await undo()
-        raise
+            try:
+                return await send(target)
+            except DatasetAlreadyExistsError:
+                if mode == "create":
+                    raise
+            return await send(await _overtaken(target, find, undo))
+        except CommitStateUnknownError:
+            raise  # the version may be there: its files must stay
+        except AlanceError:
+            await undo()
+            raise
 
 
 async def _overtaken(

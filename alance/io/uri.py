@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
-from alance.errors import InvalidInputError, UnsupportedFeatureError
+from alance.errors import InvalidInputError
 
 __all__ = ["StorageOptions", "StoreConfig", "parse_uri"]
 
@@ -16,8 +17,12 @@ StorageOptions: TypeAlias = Mapping[str, Any] | object | None
 """Options by name; or, in their place, an obstore store or a credential provider (a callable)."""
 
 _CLOUDS = {"s3": ("aws_",), "gs": ("google_", "gcp_"), "az": ("azure_", "fabric_")}
-_SCHEMES = (*_CLOUDS, "file", "memory")
+_SCHEMES = (*_CLOUDS, "s3+ddb", "file", "memory")
 _OWN_NAMES = {"request_timeout": "timeout"}
+_WITH_DYNAMODB = "s3+ddb"
+_DYNAMODB_OPTION = "dynamodb_endpoint"
+_ENDPOINT_NAME = re.compile(r"(aws_)?endpoint(_url)?(_s3)?")
+_ENDPOINT_VARIABLES = ("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,6 +41,10 @@ class StoreConfig:
         obstore credential provider, or None.
     store
         obstore store to be used instead of making one, or None.
+    manifest_table
+        DynamoDB table that says which versions exist; None where the store itself does.
+    manifest_endpoint
+        URL of DynamoDB where it is not AWS's own.
     """
 
     scheme: str
@@ -43,11 +52,25 @@ class StoreConfig:
     options: tuple[tuple[str, str], ...] = ()
     credentials: Callable[[], Any] | None = None
     store: object | None = None
+    manifest_table: str | None = None
+    manifest_endpoint: str | None = None
 
     @property
     def url(self) -> str:
         """Scheme and bucket, such as `s3://bucket`."""
         return f"{self.scheme}://{self.bucket}"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the store is of a kind known to honour conditional puts.
+
+        Anything may answer at an S3 endpoint of the user's own.
+        """
+        if self.scheme != "s3":
+            return True
+        given = getattr(self.store, "config", {})
+        named = any(_ENDPOINT_NAME.fullmatch(name) for name in (*given, *dict(self.options)))
+        return not (named or any(os.environ.get(name) for name in _ENDPOINT_VARIABLES))
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -63,10 +86,10 @@ def parse_uri(
     Parameters
     ----------
     uri
-        `s3://bucket/path`, `gs://bucket/path`, `az://container/path`, `memory://path`,
-        `file:///path`, or a path of the local file system; a relative one starts at the current
-        directory, `~` is the home directory. Percent escapes are decoded in URIs, not in plain
-        paths.
+        `s3://bucket/path`, `s3+ddb://bucket/path?ddbTableName=table`, `gs://bucket/path`,
+        `az://container/path`, `memory://path`, `file:///path`, or a path of the local file system;
+        a relative one starts at the current directory, `~` is the home directory. Percent escapes
+        are decoded in URIs, not in plain paths.
     storage_options
         Options of pylance and object_store (`aws_region`, `access_key_id`, `allow_http`, ...),
         upper or lower case, with text, bool or integer values. Those of another cloud are passed
@@ -82,12 +105,12 @@ def parse_uri(
     Raises
     ------
     InvalidInputError
-        The scheme is unknown, the bucket is missing, the path has an empty segment, or an option's
-        value is of no known kind.
-    UnsupportedFeatureError
-        The scheme needs an external manifest store.
+        The scheme is unknown, the bucket or table is missing, the path has an empty segment, or an
+        option's value is of no known kind.
     """
     text = os.fspath(uri)
+    if text.startswith(f"{_WITH_DYNAMODB}://"):
+        return _parse_with_dynamodb(text, storage_options)
     scheme, separator, rest = text.partition("://")
     if not separator:
         scheme, path = "file", _local_path(text)
@@ -99,12 +122,6 @@ def parse_uri(
     elif scheme in _CLOUDS:
         bucket, _, key = rest.partition("/")
         path = _key(text, key)
-    elif scheme == "s3+ddb":
-        raise UnsupportedFeatureError(
-            f"{text}: commits through DynamoDB are not known to this library; use s3:// with a"
-            " store that honours conditional puts",
-            feature="s3+ddb",
-        )
     else:
         raise InvalidInputError(
             f"{text}: scheme {scheme!r} is unknown; one of {', '.join(_SCHEMES)}, or a local path"
@@ -112,6 +129,28 @@ def parse_uri(
     if scheme in _CLOUDS and not bucket:
         raise InvalidInputError(f"{text} names no bucket")
     return _config(scheme, bucket, storage_options), path
+
+
+def _parse_with_dynamodb(text: str, given: StorageOptions) -> tuple[StoreConfig, str]:
+    """Split a place in S3 of which a DynamoDB table keeps the versions."""
+    place, _, query = text.partition("?")
+    named = parse_qsl(query, keep_blank_values=True)
+    if len(named) != 1 or named[0][0] != "ddbTableName" or not named[0][1]:
+        raise InvalidInputError(
+            f"{text}: the table of the manifests is to be named, and nothing else, as in "
+            f"{_WITH_DYNAMODB}://bucket/path?ddbTableName=table"
+        )
+    endpoint = os.environ.get(_DYNAMODB_OPTION.upper())
+    if isinstance(given, Mapping):
+        mine = {name: str(name).lower() == _DYNAMODB_OPTION for name in given}
+        endpoint = next((_text(name, given[name]) for name in given if mine[name]), endpoint)
+        given = {name: value for name, value in given.items() if not mine[name]}
+    config, path = parse_uri("s3" + place.removeprefix(_WITH_DYNAMODB), given)
+    if getattr(config.store, "prefix", None):
+        raise InvalidInputError(
+            f"{text}: a store with a prefix does not know the keys that stand in the table"
+        )
+    return replace(config, manifest_table=named[0][1], manifest_endpoint=endpoint), path
 
 
 def _config(scheme: str, bucket: str, given: StorageOptions) -> StoreConfig:

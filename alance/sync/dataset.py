@@ -279,6 +279,10 @@ class Dataset:
         """Open another version of this dataset; see `alance.Dataset.checkout`."""
         return Dataset(run(lambda: self._dataset.checkout(version)))
 
+    def migrate_manifest_paths_v2(self) -> Dataset:
+        """Give all manifests V2 names; see `alance.Dataset.migrate_manifest_paths_v2`."""
+        return Dataset(run(self._dataset.migrate_manifest_paths_v2))
+
     def latest(self) -> Dataset:
         """Open the newest version."""
         return Dataset(run(self._dataset.latest))

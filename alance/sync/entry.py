@@ -14,6 +14,7 @@ from alance.io.uri import StorageOptions
 from alance.session import Session
 from alance.sync.dataset import Dataset
 from alance.sync.run import run
+from alance.table.external import ExternalManifestStore
 from alance.table.manifest import Fragment
 from alance.table.refs import Reference
 
@@ -32,12 +33,17 @@ def open_dataset(
     version: Reference | None = None,
     storage_options: StorageOptions = None,
     session: Session | None = None,
+    manifest_store: ExternalManifestStore | None = None,
 ) -> Dataset:
     """Open a version of a dataset; see `alance.open_dataset`."""
     return Dataset(
         run(
             lambda: entry.open_dataset(
-                uri, version=version, storage_options=storage_options, session=session
+                uri,
+                version=version,
+                storage_options=storage_options,
+                session=session,
+                manifest_store=manifest_store,
             )
         )
     )
@@ -55,6 +61,7 @@ def write_dataset(
     enable_stable_row_ids: bool = False,
     storage_options: StorageOptions = None,
     session: Session | None = None,
+    manifest_store: ExternalManifestStore | None = None,
     transaction_properties: Mapping[str, str] | None = None,
     progress: Callable[[WriteProgress], object] | None = None,
 ) -> Dataset:
@@ -72,6 +79,7 @@ def write_dataset(
                 enable_stable_row_ids=enable_stable_row_ids,
                 storage_options=storage_options,
                 session=session,
+                manifest_store=manifest_store,
                 transaction_properties=transaction_properties,
                 progress=progress,
             )
@@ -91,6 +99,7 @@ def write_fragments(
     read_version: int | None = None,
     storage_options: StorageOptions = None,
     session: Session | None = None,
+    manifest_store: ExternalManifestStore | None = None,
 ) -> list[Fragment]:
     """Upload data files without committing them; see `alance.write_fragments`."""
     return run(
@@ -105,6 +114,7 @@ def write_fragments(
             read_version=read_version,
             storage_options=storage_options,
             session=session,
+            manifest_store=manifest_store,
         )
     )
 
@@ -120,6 +130,7 @@ def commit_fragments(
     transaction_properties: Mapping[str, str] | None = None,
     storage_options: StorageOptions = None,
     session: Session | None = None,
+    manifest_store: ExternalManifestStore | None = None,
 ) -> Dataset:
     """Commit what `write_fragments` uploaded as one version; see `alance.commit_fragments`."""
     return Dataset(
@@ -134,6 +145,7 @@ def commit_fragments(
                 transaction_properties=transaction_properties,
                 storage_options=storage_options,
                 session=session,
+                manifest_store=manifest_store,
             )
         )
     )

@@ -336,6 +336,7 @@ class _Attempts:
         manifest = apply(
             base,
             self.transaction,
+            # A clock that is behind another writer's must not turn the history around.
             timestamp_ns=max(self.now_ns(), earliest_ns),
             source=self.source,
         )

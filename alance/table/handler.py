@@ -44,6 +44,9 @@ class ConditionalPut:
         """Find the newest version by one listing."""
         return await list_newest(store, root)
 
+    async def renamed(self, store: ObjectStore, root: str, stored: StoredVersion) -> None:
+        """Nothing to take note of: names are looked up in the store."""
+
     async def versions(self, store: ObjectStore, root: str) -> Sequence[StoredVersion]:
         """All versions by one full listing."""
         return await list_stored(store, root)

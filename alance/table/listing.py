@@ -10,7 +10,7 @@ from alance.table.location import StoredVersion
 from alance.table.manifest import Naming
 from alance.table.naming import parse_manifest_name, versions_prefix
 
-__all__ = ["list_newest", "list_stored"]
+__all__ = ["list_manifests", "list_newest", "list_stored"]
 
 LIST_KEYS = 10
 """The newest V2 name comes first, behind at most a few staged or temporary files."""
@@ -27,7 +27,7 @@ async def list_newest(store: ObjectStore, root: str) -> StoredVersion | None:
     if store.lists_in_order:
         prefix = versions_prefix(root)
         infos = await store.list(prefix, limit=LIST_KEYS)
-        found = _stored(infos, prefix)
+        found = _in_one_scheme(_stored(infos, prefix), prefix)
         whole = len(infos) < LIST_KEYS
         if found and (whole or found[0].naming is Naming.V2):
             return found[-1]
@@ -45,6 +45,11 @@ async def list_stored(store: ObjectStore, root: str) -> list[StoredVersion]:
     CorruptFileError
         Manifests of both naming schemes lie there.
     """
+    return _in_one_scheme(await list_manifests(store, root), versions_prefix(root))
+
+
+async def list_manifests(store: ObjectStore, root: str) -> list[StoredVersion]:
+    """All manifests, oldest first, of whichever naming scheme; one full listing."""
     prefix = versions_prefix(root)
     return _stored(await store.list(prefix), prefix)
 
@@ -56,10 +61,16 @@ def _stored(infos: Sequence[ObjectInfo], prefix: str) -> list[StoredVersion]:
         named = parse_manifest_name(info.path.removeprefix(f"{prefix}/"))
         if named is not None:
             found.append(StoredVersion(named.version, named.naming, info.path, info.num_bytes))
+    return sorted(found, key=lambda stored: stored.version)
+
+
+def _in_one_scheme(found: list[StoredVersion], prefix: str) -> list[StoredVersion]:
+    """Refuse a mixture, in which the newest version cannot be told."""
     if len({stored.naming for stored in found}) > 1:
         raise CorruptFileError(
             f"{prefix} holds manifests of both naming schemes, V1 and V2, so its newest version "
-            "cannot be told; rename the V1 ones or move away what does not belong",
+            "cannot be told; complete the migration of the V1 ones, or move away what does not "
+            "belong",
             path=prefix,
         )
-    return sorted(found, key=lambda stored: stored.version)
+    return found

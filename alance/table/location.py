@@ -87,6 +87,10 @@ class CommitHandler(Protocol):
         """
         ...
 
+    async def renamed(self, store: ObjectStore, root: str, stored: StoredVersion) -> None:
+        """Take note that the manifest of a version is to be found under another name from now."""
+        ...
+
     async def versions(self, store: ObjectStore, root: str) -> Sequence[StoredVersion]:
         """All versions, oldest first; errors as for `newest`."""
         ...

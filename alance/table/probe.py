@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from functools import partial
 
 import anyio
 
-from alance._aio import run_all
+from alance._aio import first_error, run_all
 from alance.errors import AlreadyExistsError, StoreError
 from alance.io.store import ObjectStore
 from alance.table.handler import ConditionalPut
+from alance.table.location import TableLocation
 from alance.table.naming import transaction_path
 from alance.table.objects import discard
 
-__all__ = ["ProbedPut"]
+__all__ = ["ProbedPut", "made_ready"]
 
 
 class ProbedPut(ConditionalPut):
@@ -68,6 +71,15 @@ class ProbedPut(ConditionalPut):
             self._asking = None
             asking.set()
             await discard(store, [path])
+
+
+@asynccontextmanager
+async def made_ready(table: TableLocation) -> AsyncGenerator[None, None]:
+    """Find out during the block whether its commit may go to this store: no round of its own."""
+    with first_error():
+        async with anyio.create_task_group() as tg:
+            tg.start_soon(table.handler.ready, table.store, table.root)
+            yield
 
 
 async def _create(store: ObjectStore, path: str, created: list[str]) -> None:

@@ -167,7 +167,7 @@ class TestSession:
             ds = await alance.write_dataset(numbers(0, 9), tmp_path / "set.lance", session=session)
             await ds.to_table()
         assert session.stats().requests.requests == spent.requests
-        assert spent.requests["put"] == 3, "data file, transaction, manifest"
+        assert spent.requests["put"] == 4, "data file, transaction, manifest, hint"
 
     @pytest.mark.parametrize("name", list(alance.Limits.__dataclass_fields__))
     @pytest.mark.parametrize("value", [0, -1, 1.5, "9", None])

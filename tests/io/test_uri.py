@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from alance.errors import InvalidInputError, UnsupportedFeatureError
+from alance.errors import InvalidInputError
 from alance.io.uri import StoreConfig, parse_uri
 
 
@@ -48,7 +48,7 @@ def test_relative_paths_and_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("uri", "said"),
     [
-        ("ftp://host/x", "scheme 'ftp' is unknown; one of s3, gs, az, file, memory"),
+        ("ftp://host/x", r"scheme 'ftp' is unknown; one of s3, gs, az, s3\+ddb, file, memory"),
         ("s3:///x", "names no bucket"),
         ("gs://", "names no bucket"),
         ("s3://bucket/a//b", "empty segment"),
@@ -67,10 +67,36 @@ def test_what_is_refused(uri: str, said: str) -> None:
         parse_uri(uri)
 
 
-def test_dynamodb_commits_are_named() -> None:
-    with pytest.raises(UnsupportedFeatureError) as caught:
-        parse_uri("s3+ddb://bucket/x?ddbTableName=t")
-    assert caught.value.feature == "s3+ddb"
+def test_a_dynamodb_table_beside_the_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DYNAMODB_ENDPOINT", raising=False)
+    options = {"aws_region": "eu-central-1", "dynamodb_endpoint": "http://localhost:1"}
+    config, path = parse_uri("s3+ddb://bucket/a/b%20c?ddbTableName=my-table", options)
+    assert (config.url, path) == ("s3://bucket", "a/b c")
+    assert (config.manifest_table, config.manifest_endpoint) == ("my-table", "http://localhost:1")
+    assert config.options == (("aws_region", "eu-central-1"),)
+    plain, _ = parse_uri("s3://bucket/x", {"aws_region": "eu-central-1"})
+    assert (plain.manifest_table, plain.key) == (None, config.key)
+    monkeypatch.setenv("DYNAMODB_ENDPOINT", "http://localhost:2")
+    config, _ = parse_uri("s3+ddb://bucket/x?ddbTableName=t")
+    assert config.manifest_endpoint == "http://localhost:2"
+
+
+@pytest.mark.parametrize("query", ["", "?", "?ddbTableName=", "?table=t", "?ddbTableName=t&x=1"])
+def test_a_dynamodb_table_must_be_named(query: str) -> None:
+    with pytest.raises(InvalidInputError, match="ddbTableName=table"):
+        parse_uri(f"s3+ddb://bucket/x{query}")
+
+
+def test_stores_known_to_honour_conditions(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.delenv(name, raising=False)
+    for uri in ("s3://bucket/x", "gs://bucket/x", "az://box/x", "/x", "memory://x"):
+        assert parse_uri(uri, {"aws_region": "eu-central-1"})[0].is_known
+    for option in ("aws_endpoint", "AWS_ENDPOINT_URL", "endpoint", "endpoint_url"):
+        assert not parse_uri("s3://bucket/x", {option: "http://localhost:1"})[0].is_known
+        assert parse_uri("gs://bucket/x", {option: "http://localhost:1"})[0].is_known
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://localhost:1")
+    assert not parse_uri("s3://bucket/x")[0].is_known
 
 
 def test_options_become_text() -> None:

@@ -16,6 +16,7 @@ from alance.table.location import CommitHandler, TableLocation
 from alance.table.manifest import DataFile, Fragment, Manifest
 from alance.table.transaction import Transaction, build_append, build_overwrite
 from alance.types import FileVersion
+from tests.table.entries import StoreWithEntries
 
 ROOT = "t.lance"
 POLICY = CommitPolicy(attempts_max=5, put_deadline_s=60.0)
@@ -62,8 +63,9 @@ def append(base: Manifest, uuid: str, *, rows: int = 10) -> Transaction:
 
 
 def at(store: ObjectStore, root: str = ROOT) -> TableLocation:
-    """Table of which the store itself guards the versions."""
-    return TableLocation(store, root, ConditionalPut())
+    """Table of which the store itself guards the versions, or the entries beside it."""
+    handler = store.handler if isinstance(store, StoreWithEntries) else ConditionalPut()
+    return TableLocation(store, root, handler)
 
 
 async def pause(_: float) -> None:
@@ -82,7 +84,7 @@ async def put(
 ) -> Manifest:
     """Commit without waiting, at a fixed time."""
     return await commit(
-        TableLocation(store, ROOT, handler or ConditionalPut()),
+        at(store) if handler is None else TableLocation(store, ROOT, handler),
         transaction,
         base=base,
         rng=random.Random(1),
