@@ -43,6 +43,7 @@ from alance.errors import (
     VersionNotFoundError,
 )
 from alance.file.cache import CacheStats
+from alance.io.link import StoreStats
 from alance.limits import Limits
 from alance.receipts import Receipt, receipt
 from alance.session import Session, SessionStats
@@ -92,6 +93,7 @@ __all__ = [
     "SessionStats",
     "SqliteManifestStore",
     "StoreError",
+    "StoreStats",
     "StoreTimeoutError",
     "Tags",
     "TransactionInfo",

@@ -19,7 +19,7 @@
     ├── FormatError
     │   ├── CorruptFileError                 path, offset
     │   └── UnsupportedFeatureError          feature
-    └── StoreError                           the environment
+    └── StoreError                           the environment: path, status, transient
         ├── StoreTimeoutError (TimeoutError)
         ├── PermissionDeniedError
         └── PreconditionFailedError
@@ -175,10 +175,16 @@ class UnsupportedFeatureError(FormatError):
 
 
 class StoreError(AlanceError):
-    """The store or the way to it failed, after retries."""
+    """The store or the way to it failed, after retries.
 
-    details = ("path",)
+    `status` is that of HTTP, where there was an answer; `transient` says that the same request may
+    well succeed later.
+    """
+
+    details = ("path", "status", "transient")
     path: str | None
+    status: int | None
+    transient: bool | None
 
 
 class StoreTimeoutError(StoreError, TimeoutError):

@@ -35,8 +35,9 @@ class Receipt:
     Attributes
     ----------
     requests
-        Requests sent, by kind: get, head, list, put, put_part, delete, ... A request that answers
-        several calls at once counts in the receipt of each of them, once.
+        Requests sent, by kind: get, head, list, put, multipart, delete, ... A request that answers
+        several calls at once counts in the receipt of each of them, once. One that is sent again
+        counts again, and is one round more.
     rounds
         Length of the longest chain of requests of which each had to wait for the one before. Within
         a call, a request comes after those that its task, or tasks which that one waited for, have
@@ -50,8 +51,10 @@ class Receipt:
     bytes_written
         Bytes sent in puts.
     retries
-        Requests sent again by alance. What obstore repeats inside a request cannot be seen from
-        here and is not counted.
+        Requests sent again after a failure. What obstore repeats inside the parts of a long upload
+        cannot be seen from here and is not counted.
+    hedges
+        Reads sent a second time because the first took long; see `Limits.hedge_budget`.
     wait_s
         Seconds during which at least one request was asked for and not yet answered.
     """
@@ -62,6 +65,7 @@ class Receipt:
     bytes_used: int = 0
     bytes_written: int = 0
     retries: int = 0
+    hedges: int = 0
     _done_s: float = field(default=0.0, init=False)
     _base: int = field(default_factory=lambda: _chain.get(), init=False)
     _last: int = field(default=0, init=False)
@@ -170,7 +174,8 @@ def one_call(
 class RequestMeter:
     """One request on its way, seen by the receipts it counts in.
 
-    `join`, then `sent` when it leaves, then `close` in any case. Receipts may join late.
+    `join`, then `sent` when it leaves, again for each retry, then `close` in any case. Receipts may
+    join late.
 
     Parameters
     ----------
@@ -208,10 +213,17 @@ class RequestMeter:
                     self._count(one)
 
     def sent(self) -> None:
-        """Record that the request leaves now."""
-        self._sent = True
+        """Record that the request leaves now; from the second time on it is a retry."""
         for one in self._places:
             self._count(one)
+            one.retries += self._sent
+        self._sent = True
+
+    def hedged(self) -> None:
+        """Record that a second request leaves beside the first, for the same answer."""
+        for one in self._places:
+            self._count(one)
+            one.hedges += 1
 
     def close(
         self,

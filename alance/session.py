@@ -19,6 +19,7 @@ from alance.encodings.registry import EncodingRegistry
 from alance.file.cache import ByteCache, CachedBytes, CacheKind, CacheStats
 from alance.file.reader import FileReader
 from alance.io.client import StoreClients
+from alance.io.link import StoreStats
 from alance.limits import Limits
 from alance.receipts import Receipt
 from alance.table.handlers import CommitHandlers
@@ -53,12 +54,15 @@ class SessionStats:
         empty unless `Limits.page_cache_bytes_max` allows some.
     budget_held, budget_total
         Bytes of `Limits.bytes_in_flight_max` that are in use, and may be.
+    stores
+        What was learned of each store that the session talks to.
     """
 
     requests: Receipt
     caches: Mapping[str, CacheStats]
     budget_held: int
     budget_total: int
+    stores: tuple[StoreStats, ...]
 
 
 class Session:
@@ -106,7 +110,8 @@ class Session:
             "deletions": self.deletions.stats(),
             "pages": self.pages.stats(),
         }
-        return SessionStats(self.clients.total, caches, self.budget.held, self.budget.total)
+        clients, budget = self.clients, self.budget
+        return SessionStats(clients.total, caches, budget.held, budget.total, clients.store_stats)
 
 
 _sessions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Session] = (

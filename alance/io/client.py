@@ -12,9 +12,11 @@ import anyio
 import anyio.lowlevel
 
 from alance.io.coalesce import cut, locate, plan_requests
-from alance.io.gate import Cost, RequestGate
+from alance.io.gate import Cost, Kind, RequestGate
+from alance.io.link import Link, StoreStats
 from alance.io.local import LocalFileStore
-from alance.io.opening import open_store, path_in_store
+from alance.io.obstore import ObstoreStore
+from alance.io.opening import limits_of, open_store, path_in_store
 from alance.io.scheduler import Scheduler
 from alance.io.store import (
     UPLOAD_PART_BYTES,
@@ -33,6 +35,12 @@ __all__ = ["CachedReads", "StoreClient", "StoreClients"]
 
 LIST_PAGE = 1000
 """Objects that one listing request answers with, at most."""
+LISTING = Kind(bounded=False)
+"""Of many requests, each of which has the store's own time limit."""
+CONDITIONAL = Kind(idempotent=False)
+"""Once sent, whoever sent it finds out what became of it."""
+PARTS = Kind(idempotent=False, bounded=False)
+"""A piece of a long upload: obstore retries the parts."""
 
 
 @dataclass(slots=True)
@@ -59,6 +67,7 @@ class StoreClient:
         self._store = store
         self._scheduler = scheduler
         self._gate = gate
+        self._link = gate.link(store)
 
     @property
     def store(self) -> ObjectStore:
@@ -81,7 +90,7 @@ class StoreClient:
 
         A gap below this between two wanted ranges is read over rather than asked around.
         """
-        return self._store.request_cost_bytes
+        return self._link.cost.gap_bytes
 
     async def get_ranges(
         self, path: str, ranges: Sequence[ByteRange], *, priority: int = 0
@@ -122,7 +131,7 @@ class StoreClient:
         if not isinstance(self._store, LocalFileStore):
             return None
         extents = plan_requests(
-            ranges, gap_bytes_max=self._store.request_cost_bytes, request_bytes_max=sys.maxsize
+            ranges, gap_bytes_max=self._link.merge_gap_bytes, request_bytes_max=sys.maxsize
         )
         found = self._store.read_cached(path, extents, bytes_max=sys.maxsize)
         if found is None:
@@ -165,15 +174,19 @@ class StoreClient:
         """The last `num_bytes` (or all, if it has fewer) and the object's size; one request."""
         answer = await self._gate.run(
             partial(self._store.get_tail, path, num_bytes),
+            link=self._link,
             meter=self._gate.meter("get"),
             cost=lambda found: Cost(bytes_fetched=found[0].nbytes),
+            kind=Kind(read_bytes=num_bytes),
         )
         self._gate.count_used(answer[0].nbytes)
         return answer
 
     async def head(self, path: str) -> ObjectInfo:
         """Size and time of an object."""
-        return await self._gate.run(partial(self._store.head, path), meter=self._gate.meter("head"))
+        return await self._gate.run(
+            partial(self._store.head, path), link=self._link, meter=self._gate.meter("head")
+        )
 
     async def list(
         self, prefix: str, *, start_after: str | None = None, limit: int | None = None
@@ -181,8 +194,10 @@ class StoreClient:
         """Objects below a folder; one request per page of 1000, one after the other."""
         return await self._gate.run(
             partial(self._store.list, prefix, start_after=start_after, limit=limit),
+            link=self._link,
             meter=self._gate.meter("list"),
             cost=_cost_of_list,
+            kind=LISTING,
         )
 
     async def put(self, path: str, data: Data) -> None:
@@ -190,6 +205,7 @@ class StoreClient:
         views = buffers_of(data)
         await self._gate.run(
             partial(self._store.put, path, views),
+            link=self._link,
             meter=self._gate.meter("put"),
             cost=_cost_of_put(views),
         )
@@ -199,14 +215,18 @@ class StoreClient:
         views = buffers_of(data)
         await self._gate.run(
             partial(self._store.put_if_absent, path, views),
+            link=self._link,
             meter=self._gate.meter("put"),
             cost=_cost_of_put(views),
+            kind=CONDITIONAL,
         )
 
     async def copy(self, source: str, target: str) -> None:
         """Copy an object inside the store, replacing what is at `target`."""
         await self._gate.run(
-            partial(self._store.copy, source, target), meter=self._gate.meter("copy")
+            partial(self._store.copy, source, target),
+            link=self._link,
+            meter=self._gate.meter("copy"),
         )
 
     async def open_upload(self, path: str) -> Upload:
@@ -215,11 +235,13 @@ class StoreClient:
         A write that sends parts takes one slot of `Limits.requests_max`, however many of its parts
         are under way behind it.
         """
-        return _MeteredUpload(await self._store.open_upload(path), self._gate)
+        return _MeteredUpload(await self._store.open_upload(path), self._gate, self._link)
 
     async def delete(self, path: str) -> None:
         """Remove an object; no error when there is none."""
-        await self._gate.run(partial(self._store.delete, path), meter=self._gate.meter("delete"))
+        await self._gate.run(
+            partial(self._store.delete, path), link=self._link, meter=self._gate.meter("delete")
+        )
 
 
 class StoreClients:
@@ -251,6 +273,11 @@ class StoreClients:
         """What the session sent so far; a request shared by several calls counts once."""
         return self._gate.total
 
+    @property
+    def store_stats(self) -> tuple[StoreStats, ...]:
+        """What was learned about each store."""
+        return self._gate.store_stats
+
     def open(
         self, uri: str | os.PathLike[str], storage_options: StorageOptions = None
     ) -> tuple[StoreClient, str]:
@@ -277,6 +304,8 @@ class StoreClients:
             # setdefault: a sibling in another thread may have been first.
             opened = self._opened.setdefault(config.key, (open_store(config), config))
         store, _ = opened
+        remote = isinstance(store, ObstoreStore) and store.is_remote
+        self._gate.link(store, limits=limits_of(config, self._limits), learns=remote)
         return self.wrap(store), path_in_store(config, path)
 
     def wrap(self, store: ObjectStore) -> StoreClient:
@@ -287,9 +316,10 @@ class StoreClients:
 class _MeteredUpload:
     """An upload whose requests pass the gate; counts them by the rule of `UPLOAD_PART_BYTES`."""
 
-    def __init__(self, upload: Upload, gate: RequestGate) -> None:
+    def __init__(self, upload: Upload, gate: RequestGate, link: Link) -> None:
         self._upload = upload
         self._gate = gate
+        self._link = link
         self._num_bytes = 0
 
     async def write(self, data: Data) -> None:
@@ -309,8 +339,10 @@ class _MeteredUpload:
         )
         await self._gate.run(
             partial(self._upload.write, views),
+            link=self._link,
             meter=self._gate.meter("multipart"),
             cost=lambda _: sent,
+            kind=PARTS,
         )
 
     async def finish(self) -> None:
@@ -324,15 +356,22 @@ class _MeteredUpload:
         )
         await self._gate.run(
             self._upload.finish,
+            link=self._link,
             meter=self._gate.meter("multipart" if multipart else "put"),
             cost=lambda _: sent,
+            kind=PARTS if multipart else Kind(),
         )
 
     async def abort(self) -> None:
         """Forget the object and what was sent of it; not interrupted by cancellation."""
         with anyio.CancelScope(shield=True):
             if self._num_bytes > UPLOAD_PART_BYTES:
-                await self._gate.run(self._upload.abort, meter=self._gate.meter("multipart"))
+                await self._gate.run(
+                    self._upload.abort,
+                    link=self._link,
+                    meter=self._gate.meter("multipart"),
+                    kind=PARTS,
+                )
             else:
                 await self._upload.abort()
 

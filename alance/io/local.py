@@ -1,24 +1,20 @@
-"""Local files: reads of our own, straight into Arrow's memory; everything else through obstore."""
+"""Local files: reads into Arrow's memory and writes of our own; everything else through obstore."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TypeVar
 
-import anyio
-import anyio.to_thread
 import pyarrow as pa
 from obstore.store import LocalStore
 
-from alance.errors import NotFoundError, ObjectNotFoundError, PermissionDeniedError, StoreError
+from alance.io.local_write import LocalUpload, in_thread, os_error, write_file
 from alance.io.obstore import ObstoreStore
+from alance.io.store import Data, Upload
 from alance.types import ByteRange
 
 __all__ = ["LocalFileStore"]
-
-T = TypeVar("T")
 
 CACHED_BYTES_MAX = 256 * 1024
 """Up to this much is first tried without a thread, in case the kernel has it in memory."""
@@ -66,13 +62,13 @@ class LocalFileStore(ObstoreStore):
         ranges = (ByteRange(start, stop),)
         found = self.read_cached(path, ranges)
         if found is None:
-            found = await _in_thread(partial(self._read, path, ranges, 0))
+            found = await in_thread(partial(self._read, path, ranges, 0))
             assert found is not None, "a read that may wait does not give up"
         return found[0]
 
     async def get_tail(self, path: str, num_bytes: int) -> tuple[memoryview, int]:
         """The last `num_bytes` (or all, if it has fewer) and the file's size."""
-        size = await _in_thread(partial(_size, path))
+        size = await in_thread(partial(_size, path))
         return await self.get_range(path, max(0, size - num_bytes), size), size
 
     def _read(self, path: str, ranges: Sequence[ByteRange], flags: int) -> list[memoryview] | None:
@@ -80,18 +76,31 @@ class LocalFileStore(ObstoreStore):
         try:
             fd = os.open("/" + path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as exc:
-            raise _translated(exc, path) from exc
+            raise os_error(exc, path, "read") from exc
         try:
             found = [_fill(fd, one, flags) for one in ranges]
         except OSError as exc:
             if flags:
                 return None  # it would wait, or the file system does not know the flag
-            raise _translated(exc, path) from exc
+            raise os_error(exc, path, "read") from exc
         finally:
             os.close(fd)
         for one, view in zip(ranges, found, strict=True):
-            self._checked(view, path, one.start, one.stop)
+            if view.nbytes < one.num_bytes:
+                raise self._beyond(path, one.start, one.stop, _size(path))
         return found
+
+    async def put(self, path: str, data: Data) -> None:
+        """Write a whole file, replacing what is there."""
+        await write_file(path, data, replaces=True)
+
+    async def put_if_absent(self, path: str, data: Data) -> None:
+        """Write a whole file unless one exists, atomically; see `ObjectStore`."""
+        await write_file(path, data, replaces=False)
+
+    async def open_upload(self, path: str) -> Upload:
+        """Begin a file that is written in pieces."""
+        return LocalUpload(path)
 
 
 def _fill(fd: int, wanted: ByteRange, flags: int) -> memoryview:
@@ -109,18 +118,4 @@ def _size(path: str) -> int:
     try:
         return os.stat("/" + path).st_size
     except OSError as exc:
-        raise _translated(exc, path) from exc
-
-
-def _translated(error: OSError, path: str) -> NotFoundError | StoreError:
-    """The error of the tree that says the same."""
-    if isinstance(error, (FileNotFoundError, NotADirectoryError, IsADirectoryError)):
-        return ObjectNotFoundError(f"there is no file /{path}", path=path)
-    if isinstance(error, PermissionError):
-        return PermissionDeniedError(f"/{path} must not be read: {error.strerror}", path=path)
-    return StoreError(f"/{path} cannot be read: {error.strerror}", path=path)
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    """Run a read in a thread; how many run at once is the request gate's matter, not ours."""
-    return await anyio.to_thread.run_sync(work, limiter=anyio.CapacityLimiter(1))
+        raise os_error(exc, path, "read") from exc

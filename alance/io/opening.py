@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import obstore
 from obstore.store import AzureStore, GCSStore, LocalStore, MemoryStore, S3Store
 
 from alance.errors import InvalidInputError
+from alance.io.handle import AnyStore
 from alance.io.local import LocalFileStore
-from alance.io.obstore import AnyStore, ObstoreStore, summary
+from alance.io.obstore import ObstoreStore
+from alance.io.obstore_errors import summary
 from alance.io.uri import StoreConfig
+from alance.limits import Limits
 
 if TYPE_CHECKING:
     from obstore.store import RetryConfig
 
-__all__ = ["open_store", "path_in_store"]
+__all__ = ["limits_of", "open_store", "path_in_store"]
 
-RETRIES_MAX = 8
-RETRY_S_MAX = 60
+T = TypeVar("T", int, float)
+
+PART_RETRIES_MAX = 8
+PART_RETRY_S_MAX = 60
+RETRIES = "client_max_retries"
+RETRY_S = "client_retry_timeout"
 
 _SCHEME_OF = {
     S3Store: "s3",
@@ -42,12 +50,14 @@ def open_store(config: StoreConfig) -> ObstoreStore:
         belongs to another place than the URI.
     """
     if config.store is not None:
-        return ObstoreStore(_adopted(config), config.url)
+        given = _adopted(config)
+        provider = getattr(given, "credential_provider", None)
+        return ObstoreStore(given, config.url, has_credentials=provider is not None)
     if config.scheme == "file":
         return LocalFileStore(config.url)
     if config.scheme == "memory":
         return ObstoreStore(MemoryStore(), config.url)
-    make = partial(_make, config)
+    make = partial(_make, config, False)
     try:
         made = make(obstore)
     except InvalidInputError:
@@ -56,22 +66,46 @@ def open_store(config: StoreConfig) -> ObstoreStore:
         raise InvalidInputError(
             f"{config.url}: the storage options are not usable: {summary(exc)}"
         ) from exc
-    return ObstoreStore(made, config.url, make=make)
+    return ObstoreStore(
+        made,
+        config.url,
+        make=make,
+        make_for_uploads=partial(_make, config, True),
+        has_credentials=config.credentials is not None,
+    )
 
 
-def _make(config: StoreConfig, library: ModuleType) -> AnyStore:
+def _make(config: StoreConfig, retries: bool, library: ModuleType) -> AnyStore:
     """Make the store of a cloud, as an object of this library: obstore or a copy of it."""
     options = dict(config.options)
+    retries_max = _whole(options, RETRIES, PART_RETRIES_MAX)
+    retry_s_max = _whole(options, RETRY_S, PART_RETRY_S_MAX)
     kind = getattr(
         library.store, {"s3": "S3Store", "gs": "GCSStore", "az": "AzureStore"}[config.scheme]
     )
     store: AnyStore = kind(
         config.bucket,
-        retry_config=_retry_config(options),
+        retry_config=_retry_config(retries_max if retries else 0, retry_s_max),
         config=options,
         credential_provider=config.credentials,
     )
     return store
+
+
+def limits_of(config: StoreConfig, limits: Limits) -> Limits:
+    """The limits of a session as the options of one store have them.
+
+    Raises
+    ------
+    InvalidInputError
+        An option is no number.
+    """
+    options = dict(config.options)
+    return replace(
+        limits,
+        retries_max=_whole(options, RETRIES, limits.retries_max),
+        retry_deadline_s=_whole(options, RETRY_S, limits.retry_deadline_s),
+    )
 
 
 def path_in_store(config: StoreConfig, path: str) -> str:
@@ -115,11 +149,11 @@ def _adopted(config: StoreConfig) -> AnyStore:
     return given  # type: ignore[return-value]
 
 
-def _retry_config(options: dict[str, str]) -> RetryConfig:
-    """Retries of one request, bounded in number and time; takes its options out of `options`."""
+def _retry_config(retries_max: int, retry_s_max: float) -> RetryConfig:
+    """Retries inside obstore: for the parts of uploads only, whose requests nobody else sees."""
     return {
-        "max_retries": _whole(options, "client_max_retries", RETRIES_MAX),
-        "retry_timeout": timedelta(seconds=_whole(options, "client_retry_timeout", RETRY_S_MAX)),
+        "max_retries": retries_max,
+        "retry_timeout": timedelta(seconds=retry_s_max),
         "backoff": {
             "init_backoff": timedelta(milliseconds=100),
             "max_backoff": timedelta(seconds=5),
@@ -128,8 +162,11 @@ def _retry_config(options: dict[str, str]) -> RetryConfig:
     }
 
 
-def _whole(options: dict[str, str], name: str, default: int) -> int:
-    text = options.pop(name, str(default))
+def _whole(options: dict[str, str], name: str, default: T) -> int | T:
+    """Take a whole number out of options."""
+    text = options.pop(name, None)
+    if text is None:
+        return default
     if not text.isdecimal():
         raise InvalidInputError(f"storage option {name!r} must be a whole number, not {text!r}")
     return int(text)

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from alance._aio import OwnedTasks
 from alance.errors import AlanceError, InvalidInputError, StoreError
 from alance.io.coalesce import cut, locate, plan_requests
-from alance.io.gate import Cost, RequestGate
+from alance.io.gate import Cost, Kind, RequestGate
 from alance.io.store import ObjectStore
 from alance.limits import Limits
 from alance.receipts import Receipt, RequestMeter, current_receipts, next_place, waited_for
@@ -38,7 +38,7 @@ class Scheduler:
     Parameters
     ----------
     limits
-        `requests_max`, `request_bytes_max` and `merge_gap_bytes_max` are used.
+        `request_bytes_max` is used.
     gate
         Where the session's requests pass.
 
@@ -162,9 +162,7 @@ class Scheduler:
                 missing[one] = min(ask.priority, missing.get(one, ask.priority))
         extents = plan_requests(
             missing,
-            gap_bytes_max=min(
-                self._limits.merge_gap_bytes_max, asks[0].target[0].request_cost_bytes
-            ),
+            gap_bytes_max=self._gate.link(asks[0].target[0]).merge_gap_bytes,
             request_bytes_max=self._limits.request_bytes_max,
         )
         planned = [_Request(asks[0].target, extent) for extent in extents]
@@ -193,9 +191,11 @@ class Scheduler:
         start, stop = request.extent.start, request.extent.stop
         answer = await self._gate.run(
             partial(store.get_range, path, start, stop),
+            link=self._gate.link(store),
             meter=request.meter,
             cost=_cost_of_answer,
             priority=request.priority,
+            kind=Kind(read_bytes=stop - start),
         )
         if answer.nbytes != stop - start:
             raise StoreError(

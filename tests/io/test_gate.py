@@ -6,10 +6,13 @@ import pytest
 
 from alance.errors import StoreError
 from alance.io.gate import Cost, RequestGate
+from alance.io.simulated import SimulatedStore
 from alance.limits import Limits
 from alance.receipts import receipt
 
 pytestmark = pytest.mark.anyio
+
+STORE = SimulatedStore()
 
 
 async def test_no_more_than_allowed_at_once() -> None:
@@ -24,7 +27,7 @@ async def test_no_more_than_allowed_at_once() -> None:
         now -= 1
 
     async def run() -> None:
-        await gate.run(send, meter=gate.meter("get"))
+        await gate.run(send, link=gate.link(STORE), meter=gate.meter("get"))
 
     async with anyio.create_task_group() as tg:
         for _ in range(20):
@@ -42,10 +45,10 @@ async def test_the_most_urgent_goes_first_then_the_earliest() -> None:
         async def send() -> None:
             order.append(name)
 
-        await gate.run(send, meter=gate.meter("get"), priority=priority)
+        await gate.run(send, link=gate.link(STORE), meter=gate.meter("get"), priority=priority)
 
     async with anyio.create_task_group() as tg:
-        tg.start_soon(lambda: gate.run(hold.wait, meter=gate.meter("get")))
+        tg.start_soon(lambda: gate.run(hold.wait, link=gate.link(STORE), meter=gate.meter("get")))
         await anyio.wait_all_tasks_blocked()
         for name, priority in (("c1", 7), ("a", -1), ("b", 0), ("c2", 7)):
             tg.start_soon(run, name, priority)
@@ -63,14 +66,18 @@ async def test_cancelled_waiters_leave_no_trace() -> None:
 
     with receipt() as spent:
         async with anyio.create_task_group() as tg:
-            tg.start_soon(lambda: gate.run(hold.wait, meter=gate.meter("get")))
+            tg.start_soon(
+                lambda: gate.run(hold.wait, link=gate.link(STORE), meter=gate.meter("get"))
+            )
             await anyio.wait_all_tasks_blocked()
             async with anyio.create_task_group() as waiting:
-                waiting.start_soon(lambda: gate.run(never, meter=gate.meter("get")))
+                waiting.start_soon(
+                    lambda: gate.run(never, link=gate.link(STORE), meter=gate.meter("get"))
+                )
                 await anyio.wait_all_tasks_blocked()
                 waiting.cancel_scope.cancel()
             hold.set()
-        await gate.run(anyio.lowlevel.checkpoint, meter=gate.meter("get"))
+        await gate.run(anyio.lowlevel.checkpoint, link=gate.link(STORE), meter=gate.meter("get"))
     assert spent.requests == {"get": 2}
     assert spent.rounds == 2
 
@@ -84,10 +91,10 @@ async def test_a_slot_granted_to_a_cancelled_waiter_goes_to_the_next() -> None:
         sent.append(name)
 
     async def run(name: str) -> None:
-        await gate.run(lambda: send(name), meter=gate.meter("get"))
+        await gate.run(lambda: send(name), link=gate.link(STORE), meter=gate.meter("get"))
 
     async def run_first() -> None:
-        await gate.run(hold.wait, meter=gate.meter("get"))
+        await gate.run(hold.wait, link=gate.link(STORE), meter=gate.meter("get"))
         # The slot was granted to `unlucky` just now, which has not yet run.
         unlucky.cancel()
 
@@ -112,7 +119,7 @@ async def test_errors_pass_and_free_the_slot() -> None:
     with receipt() as spent:
         for _ in range(3):
             with pytest.raises(StoreError, match="no"):
-                await gate.run(fail, meter=gate.meter("put"))
+                await gate.run(fail, link=gate.link(STORE), meter=gate.meter("put"))
     assert spent.requests == {"put": 3}
     assert spent.rounds == 3
 
@@ -126,6 +133,7 @@ async def test_cost_is_counted() -> None:
     with receipt() as spent:
         answer = await gate.run(
             send,
+            link=gate.link(STORE),
             meter=gate.meter("list"),
             cost=lambda n: Cost(bytes_fetched=n, bytes_written=2 * n, requests=4, rounds=3),
         )

@@ -18,7 +18,9 @@ from alance.errors import (
     StoreError,
     StoreTimeoutError,
 )
-from alance.io.obstore import SMALL_BUFFER_BYTES, ObstoreStore, joined, summary
+from alance.io.obstore import ObstoreStore
+from alance.io.obstore_errors import summary
+from alance.io.obstore_upload import SMALL_BUFFER_BYTES, joined
 from alance.io.opening import open_store
 from alance.io.store import UPLOAD_PART_BYTES
 from alance.io.uri import parse_uri
