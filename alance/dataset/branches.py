@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from alance._aio import run_to_end
-from alance.dataset.change import check_texts
 from alance.dataset.clone import clone
+from alance.dataset.committing import check_texts
 from alance.dataset.refs import list_branches, list_tags, manifest_size, read_branch
 from alance.dataset.removal import remove_all
 from alance.errors import (

@@ -10,7 +10,7 @@ from functools import partial
 from pyroaring import BitMap
 
 from alance._aio import run_all
-from alance.dataset.change import check_texts
+from alance.dataset.committing import check_texts
 from alance.dataset.fragment import Places
 from alance.dataset.handle import Handle
 from alance.dataset.rerun import Patience, RerunPolicy, run_again

@@ -9,9 +9,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from alance.dataset.branches import Branches
-from alance.dataset.change import commit_change
 from alance.dataset.cleanup import CleanupProgress, CleanupStats, clean_up
 from alance.dataset.clone import clone
+from alance.dataset.committing import commit_change
 from alance.dataset.config import (
     Values,
     plan_config,

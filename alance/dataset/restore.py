@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from alance._aio import run_all
-from alance.dataset.change import check_texts, commit_change
+from alance.dataset.committing import check_texts, commit_change
 from alance.dataset.handle import Handle
 from alance.table.manifest import Manifest
 from alance.table.operations import Restore

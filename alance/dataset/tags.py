@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from alance.dataset.change import check_texts
+from alance.dataset.committing import check_texts
 from alance.dataset.refs import list_tags, manifest_size, read_tag
 from alance.errors import AlreadyExistsError
 from alance.receipts import one_call

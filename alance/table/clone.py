@@ -18,6 +18,7 @@ from alance.errors import (
 )
 from alance.table.apply import WRITER
 from alance.table.features import Feature, compute_flags
+from alance.table.hint import write_hint
 from alance.table.indices import IndexMetadata
 from alance.table.location import TableLocation
 from alance.table.manifest import BasePath, DataFile, DeletionFile, Fragment, Manifest, Naming
@@ -112,10 +113,12 @@ async def create_table(table: TableLocation, manifest: Manifest) -> None:
     Notes
     -----
     Requests: a look whether there is a table, then the two files one after the other; when the
-    manifest's put has no clear answer, one read.
+    manifest's put has no clear answer, one read. The hint where the reference keeps one, and the
+    probe of a store that needs one.
     """
     if await table.handler.newest(table.store, table.root) is not None:
         raise _exists(table)
+    await table.handler.ready(table.store, table.root)
     try:
         await table.handler.put(
             table.store, table.root, manifest.version, manifest.naming, build_manifest(manifest)
@@ -126,6 +129,7 @@ async def create_table(table: TableLocation, manifest: Manifest) -> None:
         path = transaction_path(table.root, manifest.transaction_file)
         with suppress(StoreError):  # the manifest carries a copy
             await table.store.put(path, manifest.transaction)
+    await write_hint(table, manifest.version)
 
 
 async def _read_back(table: TableLocation, manifest: Manifest, error: AlanceError) -> None:

@@ -111,8 +111,11 @@ async def test_the_reference_goes_on_from_ours(dataset: alance.Dataset) -> None:
     theirs = lance.write_dataset(numbers(8, 9), theirs, mode="append")
     again = await (await ours.latest()).append(numbers(9, 10))
     assert (again.version, await values(again)) == (4, [0, 2, 8, 9])
+    again = await again.delete("a = 2")
+    assert (again.version, again.branch, await values(again)) == (5, "feat/x", [0, 8, 9])
     theirs = lance.dataset(dataset.uri).checkout_version(("feat/x", None))
-    assert theirs.to_table()["a"].to_pylist() == [0, 2, 8, 9]
+    assert theirs.to_table()["a"].to_pylist() == [0, 8, 9]
+    assert await values(await dataset.latest()) == [0, 1, 2, 3, 4, 5]
 
 
 async def test_we_go_on_from_those_of_the_reference(dataset: alance.Dataset) -> None:
