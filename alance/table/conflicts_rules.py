@@ -221,9 +221,10 @@ def indices(mine: CreateIndex, theirs: CreateIndex) -> Verdict:
     return retry_if(bool(made & touched_there or made_there & touched))
 
 
-def index_after_update(_mine: CreateIndex, theirs: Update) -> Verdict:
+def index_after_update(mine: CreateIndex, theirs: Update) -> Verdict:
     """Fragments whose indexed values were replaced in place are not covered."""
-    return Verdict.REBASE if theirs.fields_modified else Verdict.COMPATIBLE
+    merges = mine.new_indices and theirs.fields_modified
+    return Verdict.REBASE if merges else Verdict.COMPATIBLE
 
 
 def index_after_rewrite(mine: CreateIndex, theirs: Rewrite) -> Verdict:

@@ -186,6 +186,7 @@ def test_replacing_data(theirs: Operation, expected: Verdict) -> None:
         (Merge((), schema(), preserves_nullability=True), CreateIndex((index(MEM_WAL),)), RETRY),
         (CreateIndex((index("i", 0),)), Update(updated_fragments=(F0,)), OK),
         (CreateIndex((index("i", 0),)), Update(fields_modified=(1,)), MERGE),
+        (CreateIndex((), (index("i", 0),)), Update(fields_modified=(1,)), OK),
     ],
 )
 def test_indices(mine: Operation, theirs: Operation, expected: Verdict) -> None:
