@@ -171,6 +171,27 @@ async def test_an_append_is_a_look_a_file_and_a_commit(s3_server: S3Server) -> N
     assert spent.rounds == 4
 
 
+async def test_a_warm_delete_is_a_scan_beside_a_look_then_two_rounds(place: Place) -> None:
+    uri, options = "s3://bucket/delete.lance", place.storage_options
+    ds = await alance.write_dataset(
+        LARGE, uri, max_rows_per_file=ROWS_PER_FILE, storage_options=options, mode="overwrite"
+    )
+    await ds.take([0, 300_000, 600_000, 900_000], ["a"])
+    found = (await ds.take(INDICES[:4], ["a"]))["a"].to_pylist()
+    with alance.receipt() as spent:
+        after = await ds.delete(f"a in ({', '.join(map(str, found))})")
+    assert await after.count_rows() == len(LARGE) - 4
+    assert spent.rounds == 1 + 1 + 1
+    assert (spent.requests["list"], spent.requests["put"]) == (1, 2 + 2)
+    stored = sum(file.file_size_bytes for f in ds.fragments for file in f.files)
+    assert spent.bytes_fetched < 0.6 * stored, "of one column"
+    more = (await ds.take([10, 310_000, 610_000, 910_000], ["a"]))["a"].to_pylist()
+    cold = await Place(uri, options).open()
+    with alance.receipt() as spent:
+        await cold.delete(f"a in ({', '.join(map(str, more))})")
+    assert spent.rounds == 2 + 1 + 1, "deletion files come with the tails"
+
+
 @pytest.mark.slow
 async def test_a_cold_take_from_the_reference_takes_three_rounds(
     place: Place, tmp_path: Path
