@@ -33,8 +33,6 @@ cdef enum:
     SYMBOL_BYTES = 8
     NO_SYMBOL = 0x80  # in place of a length
     BLOCK_CODES = 4096
-    HASHES = 4096
-    CURSORS = 4  # so many values are coded in turns: each has to wait for its own last symbol
 
 cdef enum:
     NOWHERE = 0xFFFFFFFF  # in place of a place: the literal after an escape is no code
