@@ -182,8 +182,10 @@ def _live_runs(
     positions = row_ids.positions
     if deleted is not None and len(deleted):
         gone = deleted.astype(np.int64)
-        edges = np.unique(np.concatenate([positions, gone, gone + 1]))
-        live = ~np.isin(edges[:-1], gone, assume_unique=True)
+        edges = np.sort(np.concatenate([positions, gone, gone + 1]))
+        edges = edges[np.append(True, edges[1:] != edges[:-1])]
+        live = np.ones(len(edges) - 1, np.bool_)
+        live[np.searchsorted(edges, gone)] = False
         firsts, lengths = edges[:-1][live], np.diff(edges)[live]
     else:
         firsts, lengths = positions[:-1], row_ids.runs

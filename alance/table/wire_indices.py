@@ -47,10 +47,7 @@ def parse_indices(section: bytes | None, *, path: str) -> tuple[IndexMetadata, .
     if section is None:
         return ()
     message = decode(tables.IndexSection, section, path)
-    indices = tuple(index_from_message(index, path) for index in message.indices)
-    if len({index.uuid for index in indices}) != len(indices):
-        raise CorruptFileError(f"{path}: two index segments have the same uuid", path=path)
-    return indices
+    return tuple(index_from_message(index, path) for index in message.indices)
 
 
 def build_indices(indices: Iterable[IndexMetadata], *, like: bytes | None = None) -> bytes | None:

@@ -165,6 +165,8 @@ def keys(path: Path, stable: bool) -> None:
     lance.dataset(path).update({"s": "'x'"}, where="i > 90")
     merge_insert(path, keyed(20, 80), insert=False)
     lance.dataset(path).merge_insert("i").when_not_matched_insert_all().execute(keyed(50, 80))
+    lance.dataset(path).initialize_mem_wal()
+    lance.dataset(path).delete("i = 5")
 
 
 def keyed(num_rows: int, start: int = 0) -> pa.Table:

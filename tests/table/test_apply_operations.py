@@ -181,6 +181,11 @@ def test_a_table_created_on_base_paths() -> None:
     assert first.writer_flags == int(Feature.BASE_PATHS)
 
 
+def test_a_table_is_not_created_without_a_file_version() -> None:
+    with pytest.raises(InvalidInputError, match="needs a file version"):
+        made(None, Overwrite((), schema()))
+
+
 def test_what_is_set_for_good_outlives_a_restore() -> None:
     mixed = int(Feature.MIXED_FILE_VERSIONS)
     base = table(fragment("z", id=6), next_row_id=9, reader_flags=mixed, writer_flags=mixed)
