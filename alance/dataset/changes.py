@@ -142,7 +142,7 @@ class Changes(History):
             policy=RerunPolicy(conflict_retries, retry_timeout),
             properties=transaction_properties,
         )
-        return self._at(manifest)
+        return await self._committed(manifest)
 
     async def retrying(
         self,
@@ -207,4 +207,4 @@ class Changes(History):
             progress=progress,
             base=self._manifest,
         )
-        return self._at(manifest)
+        return await self._committed(manifest)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
+from alance.dataset.auto_cleanup import clean_up_if_due
 from alance.dataset.dataset import Dataset
 from alance.dataset.handle import Handle
 from alance.dataset.source import Data, open_source
@@ -159,7 +160,9 @@ async def write_dataset(
         properties=transaction_properties,
         progress=progress,
     )
-    return Dataset(handle.at(manifest), manifest)
+    handle = handle.at(manifest)
+    await clean_up_if_due(handle, manifest)
+    return Dataset(handle, manifest)
 
 
 @one_call
@@ -244,7 +247,9 @@ async def commit_fragments(
         base=None if read_version is None else await handle.read(read_version),
     )
     manifest = await commit_version(target, fragments, properties=transaction_properties)
-    return Dataset(handle.at(manifest), manifest)
+    handle = handle.at(manifest)
+    await clean_up_if_due(handle, manifest)
+    return Dataset(handle, manifest)
 
 
 @one_call

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from alance.dataset.auto_cleanup import clean_up_if_due
 from alance.dataset.branches import Branches
 from alance.dataset.cleanup import CleanupProgress, CleanupStats, clean_up
 from alance.dataset.clone import clone
@@ -73,6 +74,12 @@ class History:
     def _at(self, manifest: Manifest) -> Self:
         """Another version of the same line."""
         return type(self)(self._handle.at(manifest), manifest)
+
+    async def _committed(self, manifest: Manifest) -> Self:
+        """The version that a change has become; cleans up where the table's settings say so."""
+        handle = self._handle.at(manifest)
+        await clean_up_if_due(handle, manifest)
+        return type(self)(handle, manifest)
 
     @one_call
     async def versions(self) -> list[dict[str, Any]]:
@@ -189,7 +196,7 @@ class History:
         manifest = await restore(
             self._handle, self._manifest.version, properties=transaction_properties
         )
-        return self._at(manifest)
+        return await self._committed(manifest)
 
     @one_call
     async def update_config(self, values: Values, *, replace: bool = False) -> Self:
@@ -239,7 +246,8 @@ class History:
         return await self._commit(plan_fields(schema, field_updates, replace=replace))
 
     async def _commit(self, operation: Operation) -> Self:
-        return self._at(await commit_change(self._handle.places, self._manifest, operation))
+        manifest = await commit_change(self._handle.places, self._manifest, operation)
+        return await self._committed(manifest)
 
     @one_call
     async def shallow_clone(
