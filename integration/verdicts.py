@@ -39,6 +39,17 @@ making every pair of changes with pylance 14, each from a handle that had not se
 {num_cells} pairs, on {num_different} of which the two libraries differ; see the end.
 """
 
+_BOTTOM = """
+Not among the pairs, as this library makes no such change itself:
+
+- `DataOverlay` and `UpdateMemWalState` are not looked into. After an overlay every update, rewrite
+  and merge is run again, whichever rows it covers; after a change of write-ahead logs an update
+  that merged logs is run again, and an index of them is refused.
+- Two changes that both extend the fragment reuse index, which deferred compactions leave: the
+  second is run again, while the reference merges the two histories.
+- Where `Clone` would be the change to be committed: it begins a table, so it follows nothing.
+"""
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -72,7 +83,7 @@ def render(cells: Sequence[Cell], *differences: Mapping[tuple[str, str], str]) -
     """
     top = _TOP.format(num_cells=len(cells), num_different=len(differences[0]))
     parts = [top, *_by_operation(cells), *_by_change(cells), *_different(differences)]
-    return "\n".join(parts) + "\n"
+    return "\n".join(parts) + "\n" + _BOTTOM
 
 
 def _by_operation(cells: Sequence[Cell]) -> Iterator[str]:

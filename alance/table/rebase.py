@@ -148,8 +148,9 @@ class _Merge:
         before = {fragment.id: fragment for fragment in self.read.fragments}
         now = {fragment.id: fragment for fragment in self.current.fragments}
         for i in _removed(operation):
-            if i not in now or now[i] != before.get(i):
-                raise self._retry(i, "has been changed")
+            was, found = before.get(i), now.get(i)
+            if was is None or found is None or found.deletion_file != was.deletion_file:
+                raise self._retry(i, "is gone, or some of its rows are")
         marked = []
         for fragment in operation.updated_fragments:
             was, found = before.get(fragment.id), now.get(fragment.id)
@@ -159,7 +160,8 @@ class _Merge:
                 continue
             if not fragment.files == was.files == found.files:
                 raise self._retry(fragment.id, "has other data files")
-            if not self.affected_rows.get(fragment.id):
+            deletes = fragment.deletion_file not in (None, was.deletion_file)
+            if not deletes or not self.affected_rows.get(fragment.id):
                 raise self._retry(fragment.id, "has other deleted rows")
             marked.append(fragment)
         return marked

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from alance.table.operations import Rewrite
 from tests.table.changes import create
 from tests.table.verdicts import agree, judge, make, reference_verdict
 
@@ -36,3 +37,16 @@ async def test_verdicts_are_those_of_the_reference(tmp_path: Path) -> None:
             told = reference_verdict(mine, theirs, tmp_path / "scratch")
             own = await judge(mine, theirs)
             assert agree(told, own), f"{mine.name} after {theirs.name}: {told}, here {own}"
+
+
+@pytest.mark.parametrize(
+    ("name", "deferred"), [("compact 0 and 1", False), ("compact 0 and 1 (deferred)", True)]
+)
+async def test_a_deferred_compaction_is_known_by_its_version(
+    tmp_path: Path, name: str, deferred: bool
+) -> None:
+    """Its record does not tell."""
+    base = tmp_path / "base"
+    compacted = await make(name, base, create(base), tmp_path / "made")
+    (operation,) = [t.operation for _, t in compacted.made if isinstance(t.operation, Rewrite)]
+    assert (operation.fragment_reuse_index is not None) is deferred

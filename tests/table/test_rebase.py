@@ -234,6 +234,15 @@ async def test_what_is_not_known_to_go_together_must_run_again(
         await attempt(store, operation, current, affected)
 
 
+async def test_a_deletion_file_that_others_refer_to_is_never_superseded() -> None:
+    """The change names a row, but leaves the fragment with the deletion file it had."""
+    store = SimulatedStore()
+    was = await without(store, F0, {3})
+    current = manifest(4, await without(store, F0, {3, 5}), F1)
+    with pytest.raises(RetryableCommitError, match="other deleted rows"):
+        await attempt(store, Delete((was,)), current, {0: {1}}, read=manifest(3, was, F1))
+
+
 async def test_a_deletion_file_below_a_base_path_is_read_there() -> None:
     store, base = SimulatedStore(), SimulatedStore()
     mine, theirs = await without(store, F0, {1}), await without(base, F0, {5})
