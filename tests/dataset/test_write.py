@@ -246,8 +246,7 @@ class TestOptions:
         found = lance.dataset(ds.uri).to_table(columns=["a"], with_row_id=True)
         assert found.to_pydict() == {"a": list(range(8)), "_rowid": list(range(8))}
         assert (await ds.to_table()).equals(numbers(0, 8))
-        with pytest.raises(alance.UnsupportedFeatureError, match="stable row ids"):
-            ds.scan(with_row_id=True)
+        assert (await ds.to_table(["a"], with_row_id=True)).equals(found)
 
 
 class TestParts:
