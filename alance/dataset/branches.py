@@ -202,6 +202,7 @@ class Branches(Generic[D]):
             raise VersionNotFoundError(
                 f"{main.url} has no branch {name!r}", uri=main.url, version=name
             )
+        await main.handler.forget(main.store, root)
         for error in (await remove_all(main.store, paths)).values():
             raise error
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from alance.io.uri import StorageOptions
+    from alance.table.external import ExternalManifestStore
     from alance.table.manifest import Manifest
     from alance.table.operations import Operation
     from alance.table.refs import Reference
@@ -256,6 +257,7 @@ class History:
         version: Reference | None = None,
         *,
         storage_options: StorageOptions = None,
+        manifest_store: ExternalManifestStore | None = None,
     ) -> Self:
         """Make another dataset with the rows of a version, whose files stay where they are.
 
@@ -268,6 +270,8 @@ class History:
         storage_options
             For the target; None uses those of this dataset. The clone is opened with them, so they
             must lead to this dataset's files as well.
+        manifest_store
+            Of the target, as for `open_dataset`.
 
         Returns
         -------
@@ -290,7 +294,7 @@ class History:
         Requests: those of `checkout` for another version, then three in turn at the target.
         """
         options = self._handle.storage_options if storage_options is None else storage_options
-        target = Handle.of(target_uri, options, self._handle.session)
+        target = Handle.of(target_uri, options, self._handle.session, manifest_store)
         source, manifest = self._handle, self._manifest
         if version is not None:
             source, manifest = await source.find(version)

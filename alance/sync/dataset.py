@@ -24,6 +24,7 @@ from alance.session import Session
 from alance.sync.refs import Branches, Tags
 from alance.sync.run import run
 from alance.sync.scan import Scan
+from alance.table.external import ExternalManifestStore
 from alance.table.manifest import Fragment
 from alance.table.refs import Reference
 
@@ -323,12 +324,16 @@ class Dataset:
         version: Reference | None = None,
         *,
         storage_options: StorageOptions = None,
+        manifest_store: ExternalManifestStore | None = None,
     ) -> Dataset:
         """Make another dataset with the rows of a version; see `alance.Dataset.shallow_clone`."""
         return Dataset(
             run(
                 lambda: self._dataset.shallow_clone(
-                    target_uri, version, storage_options=storage_options
+                    target_uri,
+                    version,
+                    storage_options=storage_options,
+                    manifest_store=manifest_store,
                 )
             )
         )

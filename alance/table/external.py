@@ -191,6 +191,10 @@ class ExternalHandler:
         older = [one for one in await list_stored(store, root) if one.version < newest.version]
         return (*older, newest)
 
+    async def forget(self, store: ObjectStore, root: str) -> None:
+        """Drop the entries of a table."""
+        await _asked(self._entries.delete(_dataset(store, root)))
+
     async def _settled(self, store: ObjectStore, root: str, entry: ManifestEntry) -> StoredVersion:
         """Version of an entry, after the steps that its writer left undone."""
         naming, is_staged = _parse_entry(root, entry)

@@ -50,3 +50,6 @@ class ConditionalPut:
     async def versions(self, store: ObjectStore, root: str) -> Sequence[StoredVersion]:
         """All versions by one full listing."""
         return await list_stored(store, root)
+
+    async def forget(self, store: ObjectStore, root: str) -> None:
+        """Nothing to take note of: a table is gone with its manifests."""

@@ -95,6 +95,10 @@ class CommitHandler(Protocol):
         """All versions, oldest first; errors as for `newest`."""
         ...
 
+    async def forget(self, store: ObjectStore, root: str) -> None:
+        """Take note that a table is no more; its files are removed by whoever says so."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class TableLocation:

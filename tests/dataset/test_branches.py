@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import lance
@@ -272,3 +273,23 @@ async def test_a_lost_answer_is_looked_up() -> None:
     ds = await open_on(session, FaultyStore(memory, after=cut))
     branch = await ds.branches.create("x")
     assert await values(branch) == [0, 1, 2]
+
+
+async def test_with_an_external_manifest_store(tmp_path: Path) -> None:
+    entries = alance.SqliteManifestStore(tmp_path / "entries.db")
+    ds = await alance.write_dataset(numbers(0, 3), tmp_path / ROOT, manifest_store=entries)
+    ds = await ds.append(numbers(3, 4))
+    for _ in range(2):  # the second branch of the name finds nothing of the first
+        branch = await (await ds.branches.create("x", 1)).append(numbers(7, 8))
+        assert (branch.version, await values(branch)) == (2, [0, 1, 2, 7])
+        await branch.tags.create("tip")
+        assert await values(await ds.checkout("tip")) == [0, 1, 2, 7]
+        await ds.tags.delete("tip")
+        await ds.branches.delete("x")
+    clone = await ds.shallow_clone(tmp_path / "clone", manifest_store=entries)
+    clone = await (await clone.overwrite(numbers(7, 8))).append(numbers(8, 9))
+    done = await clone.cleanup_old_versions(timedelta(0))
+    assert (done.versions, await values(await clone.latest())) == ((2, 3), [7, 8])
+    with pytest.raises(alance.VersionNotFoundError):
+        await clone.checkout(2)
+    assert await values(ds) == [0, 1, 2, 3]
