@@ -6,7 +6,7 @@ import random
 import uuid as uuids
 from collections.abc import Mapping
 
-from alance.dataset.fragment import Places
+from alance.dataset.places import Places
 from alance.errors import InvalidInputError
 from alance.table.commit import CommitPolicy, commit
 from alance.table.manifest import Manifest

@@ -11,8 +11,8 @@ from pyroaring import BitMap
 
 from alance._aio import run_all
 from alance.dataset.committing import check_texts
-from alance.dataset.fragment import Places
 from alance.dataset.handle import Handle
+from alance.dataset.places import Places
 from alance.dataset.rerun import Patience, RerunPolicy, run_again
 from alance.dataset.row_changes import HiddenRows, find_rows, hide_rows, plan_find
 from alance.errors import AlanceError, CommitStateUnknownError

@@ -8,7 +8,8 @@ from functools import partial
 
 import pyarrow as pa
 
-from alance.dataset.fragment import Places, open_columns
+from alance.dataset.fragment import open_columns
+from alance.dataset.places import Places
 from alance.dataset.projection import Columns, Projection
 from alance.dataset.run import ScanOptions
 from alance.dataset.scan import Scan

@@ -13,6 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from alance._aio import run_all
+from alance.dataset.live_rows import LiveRows
+from alance.dataset.places import Places
 from alance.dataset.projection import Projection, RootPlan, blob_ids
 from alance.dataset.row_columns import RowColumns
 from alance.encodings.assemble import joining, leaf_to_arrow, zip_leaves
@@ -23,18 +25,14 @@ from alance.file.blobs import count_blob_bytes, read_blobs
 from alance.file.columns import ColumnReader, run_steps, run_steps_cached
 from alance.file.located import located
 from alance.file.reader import FileReader
-from alance.io.client import CachedReads, StoreClient
-from alance.io.store import ObjectStore
-from alance.session import DeletedOffsets, Session
+from alance.io.client import CachedReads
+from alance.session import DeletedOffsets
 from alance.table.deletion import read_deletion_vector
-from alance.table.location import CommitHandler, TableLocation
 from alance.table.manifest import DataFile, Fragment
-from alance.table.naming import join
 
 __all__ = [
     "DecodeRows",
     "FragmentReader",
-    "Places",
     "is_at_hand",
     "open_columns",
     "open_fragment",
@@ -48,71 +46,6 @@ Offsets = npt.NDArray[np.int64]
 SAMPLE_RUNS = 4
 SAMPLE_RUN_ROWS = 8
 """Blobs whose sizes stand for those of all: neighbours, in a few places."""
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where a dataset's files lie: its own root and its base paths, each with a client."""
-
-    session: Session
-    client: StoreClient
-    root: str
-    handler: CommitHandler
-    """Of the dataset's own versions."""
-    bases: dict[int, tuple[StoreClient, str, bool]]
-    """Base id -> client, path, whether it is a dataset root."""
-    opened: FileReader | None = None
-    """The one file there is, where it is read alone: such files may be replaced under their name,
-    so that the session does not keep them."""
-
-    @property
-    def table(self) -> TableLocation:
-        """Where the dataset's versions are."""
-        return TableLocation(self.client, self.root, self.handler)
-
-    def on(self, session: Session) -> Places:
-        """Return the same places, reached through another session."""
-        bases = {
-            number: (session.clients.wrap(client.store), path, is_root)
-            for number, (client, path, is_root) in self.bases.items()
-        }
-        client = session.clients.wrap(self.client.store)
-        return Places(session, client, self.root, self.handler, bases)
-
-    def data_file(self, file: DataFile) -> tuple[StoreClient, str]:
-        """Client and path of a data file."""
-        if file.base_id is None:
-            return self.client, join(self.root, "data", file.path)
-        client, path, is_root = self._base(file.base_id)
-        return client, join(path, "data", file.path) if is_root else join(path, file.path)
-
-    def deletion_root(self, fragment: Fragment) -> tuple[StoreClient, str]:
-        """Client and dataset root of a fragment's deletion file."""
-        assert fragment.deletion_file is not None
-        if fragment.deletion_file.base_id is None:
-            return self.client, self.root
-        client, path, is_root = self._base(fragment.deletion_file.base_id)
-        if not is_root:
-            raise CorruptFileError(
-                f"the deletion file of fragment {fragment.id} lies below base path "
-                f"{fragment.deletion_file.base_id}, which is no dataset and has none"
-            )
-        return client, path
-
-    @property
-    def dataset_bases(self) -> dict[int, tuple[ObjectStore, str]]:
-        """Base paths that are datasets, which deletion files may lie in."""
-        return {
-            number: (client, path)
-            for number, (client, path, is_root) in self.bases.items()
-            if is_root
-        }
-
-    def _base(self, base_id: int) -> tuple[StoreClient, str, bool]:
-        found = self.bases.get(base_id)
-        if found is None:
-            raise CorruptFileError(f"a file lies below base path {base_id}, which is not recorded")
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +64,14 @@ class _Column:
 
 
 class FragmentReader:
-    """An opened fragment: readers of the wanted columns, and which rows are deleted."""
+    """An opened fragment: readers of the wanted columns, and which rows are live."""
 
     def __init__(
         self, fragment: Fragment, columns: dict[int, _Column], deleted: Offsets | None
     ) -> None:
         self.fragment = fragment
+        self.live_rows = LiveRows(fragment.physical_rows, deleted)
         self._columns = columns
-        self._deleted = deleted
         self._row_columns = RowColumns(fragment)
 
     def row_bytes(self, roots: Sequence[RootPlan]) -> float:
@@ -183,39 +116,9 @@ class FragmentReader:
     def page_bounds(self, roots: Sequence[RootPlan]) -> Sequence[int]:
         """Rows where the pages of the widest column start; none where deleted rows shift them."""
         columns = [self._columns[field_id] for field_id in self._stored(roots)]
-        if self._deleted is not None or not columns:
+        if self.live_rows.has_holes or not columns:
             return ()
         return max(columns, key=lambda column: column.num_bytes).reader.page_bounds()
-
-    def live(self, start: int, stop: int) -> RowRanges:
-        """Offsets of the live rows [start, stop), counted without deleted ones."""
-        if self._deleted is None:
-            return RowRanges.one(start, stop)
-        if start >= stop:
-            return RowRanges.one(0, 0)
-        bounds = self.offsets(np.array([start, stop - 1], np.int64))
-        first, last = int(bounds[0]), int(bounds[1]) + 1
-        inside = self._deleted[np.searchsorted(self._deleted, first) :]
-        inside = inside[: np.searchsorted(inside, last)]
-        starts = np.concatenate(([first], inside + 1))
-        stops = np.concatenate((inside, [last]))
-        kept = starts < stops
-        return RowRanges(starts[kept], stops[kept])
-
-    def offsets(self, positions: Offsets) -> Offsets:
-        """Offsets of rows by their position among the live rows."""
-        if self._deleted is None:
-            return positions
-        # Before the k-th deleted row lie deleted[k] - k live ones.
-        live_before = self._deleted - np.arange(len(self._deleted))
-        return positions + np.searchsorted(live_before, positions, side="right")
-
-    def is_live(self, offsets: Offsets) -> npt.NDArray[np.bool_]:
-        """Which offsets are of rows that are there and not deleted."""
-        live = offsets < self.fragment.physical_rows
-        if self._deleted is not None:
-            live &= ~np.isin(offsets, self._deleted, assume_unique=True)
-        return live
 
     def pseudo_columns(self, names: Sequence[str], rows: RowRanges) -> list[pa.Array]:
         """Pseudo columns of rows by offset; see `alance.dataset.row_columns`."""

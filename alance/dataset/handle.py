@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from alance.dataset.fragment import Places
+from alance.dataset.places import Places
 from alance.dataset.refs import read_tag
 from alance.errors import (
     CorruptFileError,

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from alance.dataset.fragment import FragmentReader, Places
+from alance.dataset.fragment import FragmentReader
 from alance.dataset.late import CHUNK_BYTES, Selectivity, is_late_cheaper, near_rows
+from alance.dataset.places import Places
 from alance.dataset.projection import Projection, RootPlan, row_bytes_min
 from alance.dataset.windows import rows_per_window
 from alance.encodings.rows import RowRanges

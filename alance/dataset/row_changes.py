@@ -14,7 +14,8 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 from alance._aio import run_all, run_to_end
-from alance.dataset.fragment import Places, read_deleted
+from alance.dataset.fragment import read_deleted
+from alance.dataset.places import Places
 from alance.dataset.projection import Projection
 from alance.dataset.row_columns import ADDRESS_BITS, ROW_ADDRESS
 from alance.dataset.run import ScanOptions

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from alance._aio import run_all
-from alance.dataset.fragment import Places, read_deleted
+from alance.dataset.fragment import read_deleted
+from alance.dataset.places import Places
 from alance.dataset.row_columns import check_row_ids, decode_row_ids
 from alance.table.manifest import Fragment
 from alance.table.row_ids import RowIdIndex, RowIds

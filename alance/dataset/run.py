@@ -11,7 +11,8 @@ import anyio.abc
 import pyarrow as pa
 
 from alance._aio import BudgetShare, first_error
-from alance.dataset.fragment import FragmentReader, Places, is_at_hand, open_fragment
+from alance.dataset.fragment import FragmentReader, is_at_hand, open_fragment
+from alance.dataset.places import Places
 from alance.dataset.projection import Projection
 from alance.dataset.reading import INLINE_BYTES, WindowReader
 from alance.dataset.rebatch import Rebatcher

@@ -9,7 +9,7 @@ from types import TracebackType
 
 import pyarrow as pa
 
-from alance.dataset.fragment import Places
+from alance.dataset.places import Places
 from alance.dataset.run import ScanOptions
 from alance.dataset.stream import BatchStream
 from alance.receipts import one_call

@@ -11,7 +11,7 @@ import anyio
 import pyarrow as pa
 
 from alance._aio import OwnedTasks, run_to_end
-from alance.dataset.fragment import Places
+from alance.dataset.places import Places
 from alance.dataset.run import ScanOptions, ScanRun, Slot
 from alance.receipts import waited_for
 

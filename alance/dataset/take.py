@@ -13,8 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from alance._aio import run_all
-from alance.dataset.fragment import DecodeRows, FragmentReader, Places, open_fragment
+from alance.dataset.fragment import DecodeRows, FragmentReader, open_fragment
 from alance.dataset.late import CHUNK_BYTES
+from alance.dataset.places import Places
 from alance.dataset.projection import Projection
 from alance.dataset.reading import INLINE_BYTES
 from alance.encodings.assemble import joining
@@ -40,8 +41,8 @@ class _Wanted:
     def locate(self, reader: FragmentReader) -> tuple[Numbers, npt.NDArray[np.bool_]]:
         """Offsets of the rows that are there, and which of `rows` these are."""
         if not self.are_offsets:
-            return reader.offsets(self.rows), np.ones(len(self.rows), np.bool_)
-        live = reader.is_live(self.rows)
+            return reader.live_rows.offsets(self.rows), np.ones(len(self.rows), np.bool_)
+        live = reader.live_rows.contain(self.rows)
         return self.rows[live], live
 
 

@@ -102,7 +102,7 @@ def cut_windows(
     start = wanted.start
     while start < wanted.stop:
         stop = min(_near_bound(bounds, start, num_rows), wanted.stop)
-        rows = reader.live(start, stop)
+        rows = reader.live_rows.between(start, stop)
         later = min((stop - start) * rest_charged, WINDOW_BYTES * DECODED_SHARE)
         charge = int(max((stop - start) * charged, later)) + 1
         yield Window(rows, int((stop - start) * row_bytes), charge, stop == wanted.stop)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from alance.dataset.committing import check_texts
-from alance.dataset.fragment import Places
+from alance.dataset.places import Places
 from alance.dataset.source import BatchSource, Data, open_source
 from alance.dataset.upload import Uploads, WriteLimits, WriteProgress, discard
 from alance.errors import (

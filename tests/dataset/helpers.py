@@ -12,8 +12,8 @@ import anyio
 import pyarrow as pa
 
 from alance.dataset.dataset import Dataset
-from alance.dataset.fragment import Places
 from alance.dataset.handle import Handle
+from alance.dataset.places import Places
 from alance.dataset.write import write
 from alance.io.store import ObjectStore
 from alance.session import Session, current_session
