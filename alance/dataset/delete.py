@@ -16,10 +16,11 @@ from alance.dataset.places import Places
 from alance.dataset.rerun import Patience, RerunPolicy, run_again
 from alance.dataset.row_changes import HiddenRows, find_rows, hide_rows, plan_find
 from alance.errors import AlanceError, CommitStateUnknownError
-from alance.table.commit import CommitPolicy, Prepared, commit, prepare
+from alance.table.commit import CommitPolicy, commit
 from alance.table.features import check_writable
 from alance.table.manifest import Manifest
 from alance.table.operations import Delete
+from alance.table.prepare import Prepared, prepare
 from alance.table.transaction import Transaction
 from alance.table.versions import refresh
 

@@ -14,20 +14,20 @@ from typing import Any, TypeAlias
 import anyio
 import pyroaring
 
-from alance._aio import first_error, run_all, run_to_end
+from alance._aio import first_error, run_to_end
 from alance.errors import (
     AlanceError,
     CommitConflictError,
     CommitContentionError,
     CommitStateUnknownError,
+    InvalidInputError,
     RetryableCommitError,
     StoreError,
-    VersionNotFoundError,
 )
 from alance.io.store import ObjectStore
 from alance.table.apply import apply
 from alance.table.conflicts import Verdict, verdict
-from alance.table.features import Feature, check_writable
+from alance.table.features import check_writable
 from alance.table.hint import write_hint
 from alance.table.location import TableLocation
 from alance.table.manifest import Manifest
@@ -35,14 +35,13 @@ from alance.table.naming import transaction_path
 from alance.table.objects import discard
 from alance.table.operations import Delete, Update
 from alance.table.outcome import Landed, Lost, Open, Outcome, Sender
+from alance.table.prepare import Prepared, put_transaction
 from alance.table.rebase import rebase
 from alance.table.transaction import Transaction
-from alance.table.versions import read_manifest
 from alance.table.winners import Winner, already_exists, read_winner, read_winners
 from alance.table.wire import build_manifest
-from alance.table.wire_transaction import build_transaction
 
-__all__ = ["CommitPolicy", "Prepared", "commit", "prepare"]
+__all__ = ["CommitPolicy", "commit"]
 
 Bases: TypeAlias = Mapping[int, tuple[ObjectStore, str]]
 
@@ -76,71 +75,6 @@ class CommitPolicy:
         return longest * rng.random()
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """What a commit has done while its data files were still on their way.
-
-    Parameters
-    ----------
-    newer
-        Versions after the base, oldest first, each with the change that made it.
-    file_name
-        Name of the transaction file that was written; None when none was.
-    """
-
-    newer: tuple[Winner, ...] = ()
-    file_name: str | None = None
-
-
-async def prepare(
-    table: TableLocation, base: Manifest | None, transaction: Transaction | None = None
-) -> Prepared:
-    """Do what a commit needs before its manifest, at the same time as data files are uploaded.
-
-    Parameters
-    ----------
-    table
-        Where the dataset is.
-    base
-        As for `commit`.
-    transaction
-        The change, where it is known already; its file is written then. If nothing is committed
-        after all, whoever asked for it removes the file.
-
-    Raises
-    ------
-    DatasetAlreadyExistsError
-        `base` is None but there is a dataset, which another transaction created.
-    RetryableCommitError
-        A version in between has been cleaned up.
-    StoreError
-        A request failed, or the store ignores the condition of conditional puts.
-
-    Notes
-    -----
-    Requests: a short listing together with the transaction file, then the newer manifests, read
-    together; and the probe of a store that needs one.
-    """
-    found: list[tuple[Winner, ...]] = []
-    written: list[str] = []
-
-    async def look() -> None:
-        found.append(await read_winners(table, base))
-
-    async def write() -> None:
-        assert transaction is not None
-        with suppress(StoreError):  # the commit sends it again
-            await _put_transaction(table, transaction)
-            written.append(transaction.file_name)
-
-    jobs: list[Callable[[], Coroutine[Any, Any, None]]] = [look]
-    jobs.append(partial(table.handler.ready, table.store, table.root))
-    if transaction is not None and has_transaction_file(base):
-        jobs.append(write)
-    await run_all(jobs)
-    return Prepared(found[0], written[0] if written else None)
-
-
 async def commit(
     table: TableLocation,
     transaction: Transaction,
@@ -167,8 +101,9 @@ async def commit(
         What changes. Committing the same one again (the same uuid, the same base) finds the version
         it has become, if it has.
     base
-        The newest version that the caller knows of; None creates the dataset. It must be a recent
-        look: a version number that a cleanup has freed since can be taken a second time.
+        The version that the transaction was made on; None creates the dataset. Without `look` or
+        `prepared` it must be a recent look: a version number that a cleanup has freed since can be
+        taken a second time.
     rng
         For the jitter of pauses.
     policy
@@ -220,6 +155,11 @@ async def commit(
     probing, the probe. Cancellation: an attempt, once sent, is seen through, then the
     cancellation is raised; the transaction may have landed unless `undo` was called.
     """
+    if transaction.read_version != (0 if base is None else base.version):
+        raise InvalidInputError(
+            f"the transaction was made on version {transaction.read_version}, which the given base "
+            "is not: what was committed between the two would not be looked at"
+        )
     policy = policy or CommitPolicy()
     sender = Sender(table, transaction.read_version, transaction.uuid, policy.put_deadline_s)
     attempts = _Attempts(
@@ -244,7 +184,7 @@ class _Attempts:
     sleep: Callable[[float], Awaitable[None]]
     now_ns: Callable[[], int]
     read: Manifest | None = None
-    """The version that the transaction is made on, once it was needed."""
+    """The version that the transaction is made on; it moves on with a Delete or Update."""
     written: set[str] = field(default_factory=set)
     """Files of this commit's own: worth nothing when it fails."""
     superseded: set[str] = field(default_factory=set)
@@ -257,6 +197,7 @@ class _Attempts:
     ) -> Manifest:
         """Attempt until the outcome is known; what was written in vain is removed."""
         self.written.add(self._transaction_path)
+        self.read = base
         try:
             landed = await self._begin(base, look=look, prepared=prepared)
         except CommitStateUnknownError:
@@ -347,7 +288,7 @@ class _Attempts:
             return await self._put(send)
         self.file_name = name
         if manifest.transaction is None:
-            await _put_transaction(self.table, self.transaction)  # too long: the only copy
+            await put_transaction(self.table, self.transaction)  # too long: the only copy
             return await self._put(send)
         with first_error():
             async with anyio.create_task_group() as tg:
@@ -362,7 +303,7 @@ class _Attempts:
     async def _put_transaction_copy(self) -> None:
         """The manifest carries the transaction, so a lost file must not fail a landed commit."""
         with suppress(StoreError):
-            await _put_transaction(self.table, self.transaction)
+            await put_transaction(self.table, self.transaction)
 
     async def _follow(
         self, base: Manifest | None, winners: Sequence[Winner]
@@ -405,11 +346,12 @@ class _Attempts:
     async def _move_to(self, current: Manifest, *, merges: bool) -> None:
         """Let the transaction follow `current`: the form that its attempts will have from here."""
         if merges:
+            assert self.read is not None, "what creates a table has nobody to merge with"
             rebased = await rebase(
                 self.table.store,
                 self.table.root,
                 self.transaction,
-                read=await self._read_version(current),
+                read=self.read,
                 current=current,
                 affected_rows=self.affected_rows,
                 bases=self.bases,
@@ -433,29 +375,6 @@ class _Attempts:
     def _transaction_path(self) -> str:
         return transaction_path(self.table.root, self.transaction.file_name)
 
-    async def _read_version(self, current: Manifest) -> Manifest:
-        """Read the version that the transaction is made on."""
-        if self.read is None or self.read.version != self.transaction.read_version:
-            try:
-                self.read = await read_manifest(self.table, self.transaction.read_version)
-            except VersionNotFoundError as exc:
-                raise RetryableCommitError(
-                    f"version {self.transaction.read_version} of {self.table.url}, which this "
-                    "change was made on, has been cleaned up; run the operation again",
-                    **self.sender.details(_next(current)),
-                ) from exc
-        return self.read
-
-
-def has_transaction_file(base: Manifest | None) -> bool:
-    """Whether versions after this one have a transaction file each."""
-    return base is None or not Feature.NO_TRANSACTION_FILES & base.writer_flags
-
 
 def _next(base: Manifest | None) -> int:
     return 1 if base is None else base.version + 1
-
-
-async def _put_transaction(table: TableLocation, transaction: Transaction) -> None:
-    path = transaction_path(table.root, transaction.file_name)
-    await table.store.put(path, build_transaction(transaction))

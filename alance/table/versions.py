@@ -138,7 +138,7 @@ async def read_manifest(table: TableLocation, version: int | None = None) -> Man
     """
     if version is None:
         stored = await latest_version(table)
-        version, manifest = stored.version, await _read_stored(table, stored)
+        version, manifest = stored.version, await _read_newest(table, stored)
     elif 1 <= version <= VERSION_MAX:
         manifest = await read_version(table, version, Naming.V2)
         if manifest is None:
@@ -258,6 +258,19 @@ async def _keep(
     results: dict[int, A], key: int, read: Callable[[], Coroutine[Any, Any, A]]
 ) -> None:
     results[key] = await read()
+
+
+async def _read_newest(table: TableLocation, stored: StoredVersion) -> Manifest | None:
+    """Read the newest version; where it is damaged, say how to go on without it."""
+    try:
+        return await _read_stored(table, stored)
+    except CorruptFileError as exc:
+        if stored.version > 1:
+            exc.add_note(
+                f"version {stored.version} is the newest of {table.url}; an older one may be "
+                f"whole: open it by number, as with version={stored.version - 1}"
+            )
+        raise
 
 
 async def _read_stored(table: TableLocation, stored: StoredVersion) -> Manifest | None:

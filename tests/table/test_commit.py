@@ -27,7 +27,7 @@ from alance.table.features import Feature
 from alance.table.manifest import Manifest, Naming
 from alance.table.naming import manifest_path
 from alance.table.operations import Other
-from alance.table.transaction import Transaction, build_append, build_overwrite
+from alance.table.transaction import Transaction, build_overwrite
 from alance.table.versions import read_manifest, read_transaction
 from alance.table.wire import build_manifest
 from alance.table.wire_transaction import build_transaction
@@ -485,7 +485,7 @@ async def test_what_is_not_committed_here_writes_nothing() -> None:
     with pytest.raises(InvalidInputError, match="does not commit Delete"):
         await put(store, Transaction(1, "u", Other("Delete")), base)
     with pytest.raises(InvalidInputError, match="only Overwrite creates"):
-        await put(SimulatedStore(), build_append(base, [], uuid="u"), None)
+        await put(SimulatedStore(), replace(append(base, "u"), read_version=0), None)
     assert store.objects == before
 
 
