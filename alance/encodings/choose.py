@@ -47,6 +47,9 @@ FSST_BYTES_MIN = 32 * 1024
 FSST_BYTES_MAX = 1 << 30
 """Codes may take twice the bytes, which 32-bit offsets must still be able to express."""
 FSST_LENGTH_MIN = 5
+FSST_PAIRS_MAX = 255 * 7
+"""Different pairs of neighbours in the symbols of a table."""
+PAIRS_SAMPLE_BYTES = 128 * 1024
 SAMPLE_VALUES = 4096
 SAMPLE_BYTES = 64 * 1024
 SAMPLE_PIECES = 16
@@ -112,7 +115,7 @@ def _fsst(
         return None
     if options.compression != "fsst":
         enough = raw_bytes + block.offsets.nbytes >= FSST_BYTES_MIN
-        if not enough or _longest(block) < FSST_LENGTH_MIN:
+        if not enough or _longest(block) < FSST_LENGTH_MIN or not _has_patterns(block):
             return None
     table = train_fsst(block)
     if options.compression != "fsst":
@@ -121,6 +124,23 @@ def _fsst(
         if _raw_bytes(encode_fsst(table, sample)) > WORTHWHILE * _raw_bytes(sample):
             return None
     return table, encode_fsst(table, block)
+
+
+def _has_patterns(block: VariableWidthBlock) -> bool:
+    """Whether any symbol table could be worth its time.
+
+    A symbol saves a byte for each pair of neighbours in it, and a table has few different pairs:
+    it saves at most the share of the commonest.
+    """
+    data = block.data[int(block.offsets[0]) : int(block.offsets[-1])]
+    if len(data) <= PAIRS_SAMPLE_BYTES:
+        return True
+    piece = PAIRS_SAMPLE_BYTES // SAMPLE_PIECES
+    starts = np.arange(SAMPLE_PIECES) * (len(data) // SAMPLE_PIECES)
+    sample = np.concatenate([data[start : start + piece] for start in starts])
+    counts = np.bincount(sample[:-1].astype(np.uint16) << 8 | sample[1:], minlength=1 << 16)
+    common = np.partition(counts, -FSST_PAIRS_MAX)[-FSST_PAIRS_MAX:]
+    return int(common.sum()) > (1 - WORTHWHILE) * len(sample)
 
 
 def _sample(block: VariableWidthBlock) -> VariableWidthBlock:

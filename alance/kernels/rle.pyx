@@ -151,10 +151,10 @@ cdef int64_t measure(const uint8_t *values, int64_t num_values, word_t like) noe
     return found
 
 
-cdef void cut(
+cdef int64_t cut(
     const uint8_t *values, int64_t num_values, uint8_t *run_values, uint8_t *lengths, word_t like
 ) noexcept nogil:
-    """Write the runs of one chunk, which is not empty."""
+    """Write the runs of one chunk, which is not empty; how many. There is room for all values."""
     cdef int64_t i, run = 0, length = 1
     cdef bint starts
     cdef int64_t width = sizeof(word_t)
@@ -166,6 +166,7 @@ cdef void cut(
         length = 1 if starts else length + 1
         memcpy(run_values + run * width, values + i * width, width)
     lengths[run] = <uint8_t>length
+    return run + 1
 
 
 def count_changes(const uint8_t[::1] values, int64_t num_values, int width):
@@ -227,11 +228,15 @@ def count_runs(const uint8_t[::1] values, const int64_t[::1] boundaries, int wid
 
 
 def encode(const uint8_t[::1] values, const int64_t[::1] boundaries, int width):
-    counts = count_runs(values, boundaries, width)
-    cdef int64_t total = counts.sum()
-    run_values = empty(total * width, np.uint8)
-    run_lengths = empty(total, np.uint8)
-    cdef const int64_t[::1] num_runs = counts
+    check_width(width)
+    check_boundaries(boundaries)
+    cdef int64_t total = boundaries[boundaries.shape[0] - 1]
+    check_values(values, total, width)
+    # At least as many as there are runs: nobody has to count them first.
+    run_values = empty((total - boundaries[0]) * width, np.uint8)
+    run_lengths = empty(total - boundaries[0], np.uint8)
+    counts = np.zeros(boundaries.shape[0] - 1, np.int64)
+    cdef int64_t[::1] num_runs = counts
     cdef uint8_t[::1] values_view = run_values
     cdef uint8_t[::1] lengths_view = run_lengths
     cdef uint8_t *values_out = &values_view[0]
@@ -239,19 +244,21 @@ def encode(const uint8_t[::1] values, const int64_t[::1] boundaries, int width):
     cdef const uint8_t *source
     cdef int64_t i, n
     with nogil:
+        total = 0
         for i in range(num_runs.shape[0]):
             source = &values[0] + boundaries[i] * width
             n = boundaries[i + 1] - boundaries[i]
             if n == 0:
                 continue
             if width == 1:
-                cut[uint8_t](source, n, values_out, lengths_out, 0)
+                num_runs[i] = cut[uint8_t](source, n, values_out, lengths_out, 0)
             elif width == 2:
-                cut[uint16_t](source, n, values_out, lengths_out, 0)
+                num_runs[i] = cut[uint16_t](source, n, values_out, lengths_out, 0)
             elif width == 4:
-                cut[uint32_t](source, n, values_out, lengths_out, 0)
+                num_runs[i] = cut[uint32_t](source, n, values_out, lengths_out, 0)
             else:
-                cut[uint64_t](source, n, values_out, lengths_out, 0)
+                num_runs[i] = cut[uint64_t](source, n, values_out, lengths_out, 0)
             values_out += num_runs[i] * width
             lengths_out += num_runs[i]
-    return run_values, run_lengths, counts
+            total += num_runs[i]
+    return run_values[: total * width], run_lengths[:total], counts

@@ -102,30 +102,37 @@ def rle_bytes_min(block: FixedWidthBlock) -> int:
 
 def rle_bytes(block: FixedWidthBlock) -> int:
     """Size of the runs of these values as `encode_rle` cuts them."""
-    _, num_runs = _cut(block)
-    return int(num_runs.sum()) * (block.bits_per_value // 8 + 1)
-
-
-def _cut(block: FixedWidthBlock) -> tuple[Positions, Positions]:
-    """Boundaries of chunks of a power of two of values, none too long, and the runs of each."""
     width = block.bits_per_value // 8
     per_chunk = CHUNK_VALUES_MAX
     while True:
-        counts = chunk_counts(block.num_values, per_chunk)
-        boundaries = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
-        num_runs = rle.count_runs(block.data, boundaries, width)
-        if int(num_runs.max(initial=0)) * (width + 1) <= CHUNK_BYTES_MAX:
-            return boundaries, num_runs
+        num_runs = rle.count_runs(block.data, _boundaries(block, per_chunk), width)
+        if _fit(num_runs, width):
+            return int(num_runs.sum()) * (width + 1)
         per_chunk //= 2
 
 
 def encode_rle(block: FixedWidthBlock) -> EncodedChunks:
-    """Cut into chunks, and these into runs."""
+    """Cut into chunks of a power of two of values, none too long, and these into runs."""
     width = block.bits_per_value // 8
-    boundaries, num_runs = _cut(block)
-    values, lengths, _ = rle.encode(block.data, boundaries, width)
+    per_chunk = CHUNK_VALUES_MAX
+    while True:
+        boundaries = _boundaries(block, per_chunk)
+        values, lengths, num_runs = rle.encode(block.data, boundaries, width)
+        if _fit(num_runs, width):
+            break
+        per_chunk //= 2
     streams = (Stream.contiguous(values, num_runs * width), Stream.contiguous(lengths, num_runs))
     return EncodedChunks(_describe(block.bits_per_value), streams, np.diff(boundaries))
+
+
+def _boundaries(block: FixedWidthBlock, per_chunk: int) -> Positions:
+    counts = chunk_counts(block.num_values, per_chunk)
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+
+
+def _fit(num_runs: Positions, width: int) -> bool:
+    """Whether no chunk is too long."""
+    return int(num_runs.max(initial=0)) * (width + 1) <= CHUNK_BYTES_MAX
 
 
 def encode_rle_blocks(values: Bytes, boundaries: Positions, bits: int) -> tuple[Rle, Stream]:
