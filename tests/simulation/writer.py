@@ -18,7 +18,7 @@ from alance.errors import (
     RetryableCommitError,
     StoreError,
 )
-from alance.table.commit import CommitPolicy, commit, prepare
+from alance.table.commit import CommitPolicy, commit
 from alance.table.deletion import read_deletion_vector, write_deletion_file
 from alance.table.location import TableLocation
 from alance.table.manifest import DataFile, Fragment, Manifest
@@ -31,6 +31,7 @@ from alance.table.operations import (
     RewriteGroup,
     UpdateConfig,
 )
+from alance.table.prepare import prepare
 from alance.table.transaction import Transaction, build_append, build_overwrite
 from alance.table.versions import read_manifest
 from alance.types import FileVersion
