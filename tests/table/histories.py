@@ -278,6 +278,31 @@ def file_versions(path: Path, stable: bool) -> None:
     append(path, 10, 0)
 
 
+def concurrent(path: Path, stable: bool) -> None:
+    """Changes made on versions that were not the newest any more."""
+    create(path, stable, 200)
+    lance.dataset(path).create_scalar_index("s", "BTREE")
+    handles = iter([lance.dataset(path) for _ in range(9)])
+    lance.write_dataset(table(10, 200), next(handles), mode="append")
+    lance.write_dataset(table(10, 300), next(handles), mode="append")
+    next(handles).delete("i = 3 or i >= 150")
+    next(handles).update({"s": "'u'"}, where="i in (4, 60)")
+    source = pa.table({"i": pa.array([110, 120], pa.int32()), "s": ["x", "y"]})
+    builder = next(handles).merge_insert("i").when_matched_update_all()
+    builder.write_mode("rewrite_columns").execute(source)
+    next(handles).create_scalar_index("i", "BTREE")
+    next(handles).update_config({"a": "1"})
+    next(handles).alter_columns({"path": "v", "name": "w"})
+    next(handles).restore()
+    older = lance.dataset(path)
+    lance.dataset(path).delete("i in (5, 55)")
+    append(path, 10, 300)
+    older.delete("i in (6, 7, 56)")
+    older = lance.dataset(path)
+    append(path, 10, 400)
+    older.optimize.compact_files()
+
+
 ALL = (
     rows,
     columns,
@@ -292,6 +317,7 @@ ALL = (
     clone,
     branch,
     deferred,
+    concurrent,
     file_versions,
 )
 
