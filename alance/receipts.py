@@ -13,11 +13,13 @@ from typing import Any, ParamSpec, TypeVar
 __all__ = [
     "Receipt",
     "RequestMeter",
+    "count_for",
     "current_receipts",
     "next_place",
     "one_call",
     "receipt",
     "waited_for",
+    "waiting",
 ]
 
 P = ParamSpec("P")
@@ -169,6 +171,34 @@ def one_call(
                 one._calls -= 1
 
     return call
+
+
+def count_for(spent: Receipt) -> None:
+    """Count what was sent for this caller and others, as sent after all that it has waited for."""
+    place = next_place() - 1
+    for one in _receipts.get():
+        for kind, count in spent.requests.items():
+            one.requests[kind] = one.requests.get(kind, 0) + count
+        last = place + spent.rounds - one._base
+        one.rounds, one._last = max(one.rounds, last), max(one._last, last)
+        one.bytes_fetched += spent.bytes_fetched
+        one.bytes_used += spent.bytes_used
+        one.bytes_written += spent.bytes_written
+        one.retries += spent.retries
+    waited_for(place + spent.rounds)
+
+
+@contextmanager
+def waiting() -> Generator[None, None, None]:
+    """Count the time in this block as waited, in the caller's receipts."""
+    receipts = _receipts.get()
+    for one in receipts:
+        one._begin()
+    try:
+        yield
+    finally:
+        for one in receipts:
+            one._end()
 
 
 class RequestMeter:

@@ -22,6 +22,8 @@ from alance.io.client import StoreClients
 from alance.io.link import StoreStats
 from alance.limits import Limits
 from alance.receipts import Receipt
+from alance.table.commit import CommitPolicy
+from alance.table.group import AppendQueues
 from alance.table.handlers import CommitHandlers
 
 __all__ = ["Session", "SessionStats", "current_session"]
@@ -91,6 +93,7 @@ class Session:
         self.deletions: CacheKind[DeletedOffsets] = CacheKind(cache)
         self.pages: CacheKind[CachedBytes] = CacheKind(ByteCache(self.limits.page_cache_bytes_max))
         self.handlers = CommitHandlers()
+        self.appends = AppendQueues(CommitPolicy(attempts_max=self.limits.commit_attempts_max))
         self._decoders = anyio.CapacityLimiter(self.limits.decoders_max)
 
     def sibling(self) -> Session:

@@ -1,4 +1,4 @@
-"""Data files: cut from record batches, uploaded one after the other, removed when not committed."""
+"""Data files: cut from record batches, a few sent side by side, removed when not committed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import anyio
+import anyio.abc
 import pyarrow as pa
 
 from alance._aio import run_all, run_to_end
@@ -18,6 +19,7 @@ from alance.file.blobs import sidecar_folder
 from alance.file.schema import Schema
 from alance.file.writer import FileWriter, WrittenFile
 from alance.io.client import StoreClient
+from alance.receipts import next_place
 from alance.session import Session
 from alance.table.manifest import DataFile, Fragment
 from alance.table.naming import join
@@ -26,6 +28,8 @@ from alance.types import FileVersion
 __all__ = ["DISCARD_S", "Uploads", "WriteLimits", "WriteProgress", "discard", "fit"]
 
 MAX_BYTES_PER_FILE = 90 * 1024**3
+FILES_AT_ONCE = 4
+"""Sealed files being sent; of each, one part of an upload may be in memory."""
 FIT_BYTES_MAX = 256 * 1024
 """Of a batch that is cast and checked on the event loop."""
 DISCARD_S = 30.0
@@ -57,6 +61,9 @@ class WriteLimits:
 class Uploads:
     """Data files of one write, each begun with the first row that goes there.
 
+    A file is sealed when its last row is there: from then on its size is known, and the rest of it
+    is sent while the next one is being filled.
+
     Parameters
     ----------
     session, client, root
@@ -80,6 +87,9 @@ class Uploads:
         limits: WriteLimits,
         progress: Callable[[WriteProgress], object] | None,
     ) -> None:
+        self.place = 0
+        """In a chain of requests, of one that had to wait for the files so far."""
+        self._sending = anyio.Semaphore(FILES_AT_ONCE)
         self._session = session
         self._client = client
         self._root = root
@@ -89,17 +99,18 @@ class Uploads:
         self._max_bytes = limits.max_bytes_per_file or MAX_BYTES_PER_FILE
         self._progress = progress
         self._done: list[WrittenFile] = []
+        self._unsent: dict[str, FileWriter] = {}
         self._writer: FileWriter | None = None
         self._arrow = schema.to_arrow(extension_types=False)
         self._has_json = any(entry.logical_type == "json" for entry in schema.fields)
 
     @property
     def fragments(self) -> list[Fragment]:
-        """One for each complete file, in the order of the rows."""
+        """One for each sealed file, in the order of the rows."""
         return [_fragment(file, self._file_version) for file in self._done]
 
-    async def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows, across as many files as they need."""
+    async def write(self, batch: pa.RecordBatch, tg: anyio.abc.TaskGroup) -> None:
+        """Add rows, across as many files as they need; full ones are sent in `tg`."""
         row_bytes = batch.nbytes / max(batch.num_rows, 1)
         while batch.num_rows:
             writer = self._current()
@@ -108,7 +119,7 @@ class Uploads:
             await writer.write(await self._fit(batch.slice(0, num_rows)))
             batch = batch.slice(num_rows)
             if writer.num_rows >= self._max_rows or writer.num_bytes >= self._max_bytes:
-                await self.finish()
+                await self.seal(tg)
         self._report()
 
     async def _fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -128,12 +139,29 @@ class Uploads:
             )
         return self._writer
 
-    async def finish(self) -> None:
-        """Complete the file under way."""
-        if self._writer is not None:
-            self._done.append(await self._writer.finish())
-            self._writer = None
-            self._report()
+    async def seal(self, tg: anyio.abc.TaskGroup) -> None:
+        """Complete the file under way, and begin to send what is left of it.
+
+        Parameters
+        ----------
+        tg
+            Sends it; all files are there when it has ended.
+        """
+        if self._writer is None:
+            return
+        sealed = await self._writer.seal()
+        await self._sending.acquire()
+        writer, self._writer = self._writer, None
+        self._done.append(sealed)
+        self._unsent[writer.path] = writer
+        tg.start_soon(self._send, writer)
+        self._report()
+
+    async def _send(self, writer: FileWriter) -> None:
+        await writer.send()
+        self.place = max(self.place, next_place())
+        del self._unsent[writer.path]
+        self._sending.release()
 
     def _report(self) -> None:
         if self._progress is not None:
@@ -149,12 +177,18 @@ class Uploads:
 
     async def _remove(self) -> None:
         paths = [file.path for file in self._done]
+        unsent = list(self._unsent.values())
+        if self._writer is not None:
+            # A request that ended the upload may have gone through though we saw it fail.
+            paths.append(self._writer.path)
+            unsent.append(self._writer)
+
+        async def abort(writer: FileWriter) -> None:
+            with suppress(AlanceError):
+                await writer.abort()
+
         with anyio.move_on_after(DISCARD_S):
-            if self._writer is not None:
-                with suppress(AlanceError):
-                    await self._writer.abort()
-                # A request that ended the upload may have gone through though we saw it fail.
-                paths.append(self._writer.path)
+            await run_all([partial(abort, writer) for writer in unsent])
             await _delete(self._client, paths, self._file_version)
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+import anyio
 import pyarrow as pa
 
+from alance._aio import first_error, run_to_end
 from alance.dataset.committing import check_texts
 from alance.dataset.places import Places
 from alance.dataset.source import BatchSource, Data, open_source
@@ -26,12 +28,16 @@ from alance.errors import (
 )
 from alance.file.blob_schema import as_blobs
 from alance.file.schema import Schema, match_append
-from alance.table.commit import CommitPolicy, commit
+from alance.receipts import waited_for
+from alance.table.commit import CommitPolicy, Prepared, commit, prepare
 from alance.table.features import check_writable
+from alance.table.group import PreparedAppend
 from alance.table.location import TableLocation
 from alance.table.manifest import Fragment, Manifest
+from alance.table.naming import transaction_path
+from alance.table.objects import discard as discard_objects
 from alance.table.probe import made_ready
-from alance.table.transaction import build_append, build_overwrite
+from alance.table.transaction import Transaction, build_append, build_overwrite
 from alance.table.versions import read_manifest
 from alance.types import FileVersion
 
@@ -49,6 +55,8 @@ __all__ = [
 Mode = Literal["create", "append", "overwrite"]
 MODES = ("create", "append", "overwrite")
 DEFAULT_VERSION = "stable"
+RECENT_S = 60.0
+"""How long a look at the newest version holds: numbers are freed by a cleanup, long after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +70,13 @@ class Target:
     schema: Schema
     """Of the data, with the field ids that its files shall have."""
     file_version: FileVersion
-    is_recent: bool
-    """Whether `base` was looked up for this write, or comes from a dataset opened some time ago."""
+    found_s: float | None
+    """When `base` was looked up for this write; None when it comes from an open dataset."""
+
+    @property
+    def is_recent(self) -> bool:
+        """Whether `base` is the newest version as of now; an old one has to be looked at again."""
+        return self.found_s is not None and anyio.current_time() - self.found_s < RECENT_S
 
 
 async def find_target(
@@ -96,7 +109,7 @@ async def find_target(
     """
     if mode not in MODES:
         raise InvalidInputError(f"mode {mode!r} is unknown; one of {', '.join(MODES)}")
-    is_recent = base is None
+    found_s = anyio.current_time() if base is None else None
     asked = None if data_storage_version is None else FileVersion.parse(data_storage_version)
     if base is None:
         base = await _find(places.table)
@@ -121,7 +134,7 @@ async def find_target(
         stored = Schema.from_arrow(as_blobs(schema) if version is FileVersion.V2_2 else schema)
     check_file_schema(stored, version)
     kept: Mode = "create" if base is None else "append" if mode == "append" else "overwrite"
-    return Target(places, kept, base, stored, version, is_recent)
+    return Target(places, kept, base, stored, version, found_s)
 
 
 def check_file_schema(schema: Schema, version: FileVersion) -> None:
@@ -148,34 +161,73 @@ async def _find(table: TableLocation) -> Manifest | None:
         return None
 
 
-async def upload_fragments(
+@asynccontextmanager
+async def uploading(
     target: Target,
     source: BatchSource,
     limits: WriteLimits,
     progress: Callable[[WriteProgress], object] | None = None,
-) -> list[Fragment]:
-    """Write data files and describe them as fragments; commits nothing.
+) -> AsyncGenerator[list[Fragment], None]:
+    """Write data files and describe them as fragments; all are there at the end of the block.
 
-    A failure or cancellation removes the files that were already complete, and aborts the rest.
+    Inside the block what is small may still be on its way. A failure or cancellation, in the block
+    too, removes the files that were already complete, and aborts the rest.
     """
+    places = target.places
     uploads = Uploads(
-        target.places.session,
-        target.places.client,
-        target.places.root,
+        places.session,
+        places.client,
+        places.root,
         target.schema,
         target.file_version,
         limits=limits,
         progress=progress,
     )
     try:
-        async with aclosing(source.batches()) as batches:  # type: ignore[type-var]
-            async for batch in batches:
-                await uploads.write(batch)
-        await uploads.finish()
+        with first_error():
+            async with anyio.create_task_group() as tg:
+                async with aclosing(source.batches()) as batches:  # type: ignore[type-var]
+                    async for batch in batches:
+                        await uploads.write(batch, tg)
+                await uploads.seal(tg)
+                yield uploads.fragments
     except BaseException:
         await uploads.abort()
         raise
-    return uploads.fragments
+    waited_for(uploads.place - 1)
+
+
+async def upload_fragments(
+    target: Target, source: BatchSource, limits: WriteLimits
+) -> list[Fragment]:
+    """Write data files and describe them as fragments; commits nothing.
+
+    A failure or cancellation removes the files.
+    """
+    async with uploading(target, source, limits) as fragments:
+        pass
+    return fragments
+
+
+def _build_transaction(
+    target: Target,
+    fragments: Sequence[Fragment],
+    *,
+    properties: Mapping[str, str] | None,
+    stable_row_ids: bool = False,
+) -> Transaction:
+    """Record what the fragments change."""
+    if target.mode == "append":
+        assert target.base is not None
+        return build_append(target.base, fragments, properties=properties)
+    return build_overwrite(
+        target.base,
+        target.schema,
+        fragments,
+        file_version=target.file_version,
+        stable_row_ids=stable_row_ids,
+        properties=properties,
+    )
 
 
 async def commit_version(
@@ -198,18 +250,19 @@ async def commit_version(
     CommitError
         See `alance.errors`; after `CommitStateUnknownError` the files must stay.
     """
-    if target.mode == "append":
-        assert target.base is not None
-        transaction = build_append(target.base, fragments, properties=properties)
-    else:
-        transaction = build_overwrite(
-            target.base,
-            target.schema,
-            fragments,
-            file_version=target.file_version,
-            stable_row_ids=stable_row_ids,
-            properties=properties,
-        )
+    transaction = _build_transaction(
+        target, fragments, properties=properties, stable_row_ids=stable_row_ids
+    )
+    return await _commit(target, transaction, undo=undo)
+
+
+async def _commit(
+    target: Target,
+    transaction: Transaction,
+    *,
+    prepared: Prepared | None = None,
+    undo: Callable[[], Coroutine[Any, Any, None]] | None,
+) -> Manifest:
     policy = CommitPolicy(attempts_max=target.places.session.limits.commit_attempts_max)
     return await commit(
         target.places.table,
@@ -219,6 +272,7 @@ async def commit_version(
         policy=policy,
         # An old base may be followed by a number that a cleanup has freed: look what is newest.
         look=not target.is_recent,
+        prepared=prepared,
         undo=undo,
     )
 
@@ -248,28 +302,111 @@ async def write(
         data_storage_version=data_storage_version,
     )
     target = await find(base=base)
-    async with made_ready(places.table):
-        fragments = await upload_fragments(target, source, limits, progress)
-        undo = partial(discard, places.client, places.root, fragments)
-        send = partial(
-            commit_version,
-            fragments=fragments,
-            properties=properties,
-            stable_row_ids=stable_row_ids,
-            undo=undo,
-        )
-        try:
+    if target.mode == "append":
+        return await _append(target, source, limits, properties, progress)
+    transaction: Transaction | None = None
+    prepared: Prepared | None = None
+    exists: DatasetAlreadyExistsError | None = None
+    try:
+        async with (
+            made_ready(places.table),
+            uploading(target, source, limits, progress) as fragments,
+        ):
+            transaction = _build_transaction(
+                target, fragments, properties=properties, stable_row_ids=stable_row_ids
+            )
             try:
-                return await send(target)
-            except DatasetAlreadyExistsError:
+                prepared = await _prepare(target, transaction)
+            except DatasetAlreadyExistsError as exc:
                 if mode == "create":
                     raise
-            return await send(await _overtaken(target, find, undo))
+                exists = exc
+    except BaseException:
+        await _forget(places, transaction)
+        raise
+    undo = partial(_undo, places, fragments, transaction)
+    try:
+        try:
+            if exists is None:
+                return await _commit(target, transaction, prepared=prepared, undo=undo)
+        except DatasetAlreadyExistsError:
+            if mode == "create":
+                raise
+        await _forget(places, transaction)
+        found = await _overtaken(target, find, undo)
+        return await commit_version(found, fragments, properties=properties, undo=undo)
+    except CommitStateUnknownError:
+        raise  # the version may be there: its files must stay
+    except AlanceError:
+        await undo()
+        raise
+
+
+async def _append(
+    target: Target,
+    source: BatchSource,
+    limits: WriteLimits,
+    properties: Mapping[str, str] | None,
+    progress: Callable[[WriteProgress], object] | None,
+) -> Manifest:
+    """Append in two rounds: data, transaction file and a look at the newest version; the manifest.
+
+    With others that append through the session at the same time: data; one manifest for all.
+    """
+    places, base = target.places, target.base
+    assert base is not None
+    transaction: Transaction | None = None
+    alone: PreparedAppend | None = None
+    with places.session.appends.enter((places.client.store, places.root), places.table) as queue:
+        try:
+            async with (
+                made_ready(places.table),
+                uploading(target, source, limits, progress) as fragments,
+            ):
+                if not target.is_recent and not queue.is_shared:
+                    transaction = build_append(base, fragments, properties=properties)
+                    prepared = await prepare(places.table, base, transaction)
+                    alone = PreparedAppend(transaction, prepared)
+        except BaseException:
+            await _forget(places, transaction)
+            raise
+        undo = partial(_undo, places, fragments, transaction)
+        try:
+            return await queue.commit(
+                base,
+                fragments,
+                properties=properties,
+                is_recent=target.is_recent,
+                undo=undo,
+                alone=alone,
+            )
         except CommitStateUnknownError:
             raise  # the version may be there: its files must stay
         except AlanceError:
             await undo()
             raise
+
+
+async def _prepare(target: Target, transaction: Transaction) -> Prepared | None:
+    """Look and write ahead of a commit while data is on its way; not where it saves no round."""
+    if target.base is not None and target.is_recent:
+        return None
+    return await prepare(target.places.table, target.base, transaction)
+
+
+async def _undo(
+    places: Places, fragments: Sequence[Fragment], transaction: Transaction | None
+) -> None:
+    """Remove what a write that became no version has left."""
+    await discard(places.client, places.root, fragments)
+    await _forget(places, transaction)
+
+
+async def _forget(places: Places, transaction: Transaction | None) -> None:
+    """Remove the file of a transaction that is not committed."""
+    if transaction is not None:
+        path = transaction_path(places.root, transaction.file_name)
+        await run_to_end(discard_objects(places.client, (path,)))
 
 
 async def _overtaken(

@@ -253,11 +253,18 @@ class FileWriter:
         self._position += sum(view.nbytes for view in views)
 
     async def finish(self) -> WrittenFile:
-        """Write what waits, the search buffers and the metadata; the file appears.
+        """Write what waits, the search buffers and the metadata; the file appears."""
+        written = await self.seal()
+        await self.send()
+        return written
+
+    async def seal(self) -> WrittenFile:
+        """Write what waits, the search buffers and the metadata; `send` makes the file appear.
 
         Notes
         -----
         Everything a reader needs before it can locate values lies in one run before the footer.
+        Requests: none for a file of up to `UPLOAD_PART_BYTES`, whose size is so known beforehand.
         """
         await self._encode([(column, rows) for column in self._columns for rows in _cut(column)])
         metadata = []
@@ -277,12 +284,15 @@ class FileWriter:
             self._version,
         )
         await self._send([section])
+        ids = tuple(column.leaf.field_id for column in self._columns)
+        return WrittenFile(self.path, self.num_rows, self._position, ids)
+
+    async def send(self) -> None:
+        """Send what is still here of a sealed file."""
         # Sidecars first: a data file that is there is whole.
         await self._sidecars.finish()
         assert self._upload is not None
         await self._upload.finish()
-        ids = tuple(column.leaf.field_id for column in self._columns)
-        return WrittenFile(self.path, self.num_rows, self._position, ids)
 
     async def _finish_page(self, placed: _PlacedPage) -> PageInfo:
         buffers = [
