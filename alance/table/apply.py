@@ -47,7 +47,7 @@ from alance.table.operations import (
 from alance.table.transaction import Transaction
 from alance.table.wire_transaction import build_transaction
 
-__all__ = ["TRANSACTION_BYTES_MAX", "WRITER", "apply"]
+__all__ = ["TRANSACTION_BYTES_MAX", "WRITER", "apply", "record"]
 
 WRITER = WriterVersion("alance", "0.1.0")
 
@@ -100,6 +100,21 @@ def apply(
         The index section or the row ids of `base` are damaged.
     """
     draft = _finish(_draft(base, transaction.operation, source))
+    return record(draft, transaction, timestamp_ns=timestamp_ns)
+
+
+def record(draft: Manifest, transaction: Transaction, *, timestamp_ns: int) -> Manifest:
+    """Put into a new version how it came about: change, time, writer; and what follows, its flags.
+
+    Parameters
+    ----------
+    draft
+        The version but for that.
+    transaction
+        What made it.
+    timestamp_ns
+        Time of the commit, nanoseconds since 1970 UTC.
+    """
     serialized = build_transaction(transaction)
     no_file = bool(Feature.NO_TRANSACTION_FILES & draft.writer_flags)
     inline = no_file or len(serialized) <= TRANSACTION_BYTES_MAX

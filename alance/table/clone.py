@@ -16,8 +16,7 @@ from alance.errors import (
     PermissionDeniedError,
     StoreError,
 )
-from alance.table.apply import WRITER
-from alance.table.features import Feature, compute_flags
+from alance.table.apply import record
 from alance.table.hint import write_hint
 from alance.table.indices import IndexMetadata
 from alance.table.location import TableLocation
@@ -28,7 +27,6 @@ from alance.table.transaction import Transaction
 from alance.table.versions import read_version
 from alance.table.wire import build_manifest
 from alance.table.wire_indices import build_indices, parse_indices
-from alance.table.wire_transaction import build_transaction
 
 __all__ = ["build_clone", "create_table"]
 
@@ -66,22 +64,15 @@ def build_clone(source: Manifest, transaction: Transaction, *, timestamp_ns: int
     if section is not None:
         where = f"the indices of {operation.ref_path} version {source.version}"
         section = build_indices(_moved(parse_indices(section, path=where), base_id), like=section)
-    no_file = bool(Feature.NO_TRANSACTION_FILES & source.writer_flags)
     draft = replace(
         source,
         fragments=tuple(_moved_fragment(fragment, base_id) for fragment in source.fragments),
         base_paths=(*source.base_paths, base),
         index_section=section,
         branch=operation.branch_name,
-        timestamp_ns=timestamp_ns,
         naming=Naming.V2,
-        writer=WRITER,
-        tag=transaction.tag,
-        transaction_file="" if no_file else transaction.file_name,
-        transaction=build_transaction(transaction),
     )
-    reader_flags, writer_flags = compute_flags(draft)
-    return replace(draft, reader_flags=reader_flags, writer_flags=writer_flags)
+    return record(draft, transaction, timestamp_ns=timestamp_ns)
 
 
 def _moved_fragment(fragment: Fragment, base_id: int) -> Fragment:
