@@ -189,6 +189,8 @@ class _Survey:
         self._versions: dict[int, VersionFiles] = {}
         self._others: dict[tuple[str, int], frozenset[str]] = {}
         self._detached: dict[str, frozenset[str]] = {}
+        self._names: dict[str, str] = {}
+        """One text for each name: versions share most of their files."""
 
     async def list_files(self) -> list[ObjectInfo]:
         """Files in the folders of the line, paths below its root."""
@@ -210,7 +212,10 @@ class _Survey:
         await self._read_detached(listing)
         kept = frozenset[str]().union(*self._others.values(), *self._detached.values())
         versions = [self._versions[number] for number in sorted(self._versions)]
-        return plan(versions, listing, tags=tags, branches=branches, kept=kept)
+        # Millions of files take seconds.
+        return await self._handle.session.run_in_thread(
+            partial(plan, versions, listing, tags=tags, branches=branches, kept=kept)
+        )
 
     async def _read_versions(self) -> None:
         """Read the manifests of the line that were not read yet."""
@@ -278,7 +283,8 @@ class _Survey:
         for base_id, (other, path, is_root) in self._handle.at(manifest).places.bases.items():
             if other.store is client.store and path == (root if is_root else join(root, "data")):
                 roots[base_id] = is_root
-        return referenced(manifest, parse_indices(manifest.index_section, path=where), roots)
+        found = referenced(manifest, parse_indices(manifest.index_section, path=where), roots)
+        return frozenset(self._names.setdefault(name, name) for name in found)
 
 
 def _descendants(line: str | None, branches: Mapping[str, Branch]) -> list[str]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import timedelta
 from pathlib import Path
 
+import anyio
 import lance
 import pytest
 
@@ -293,3 +295,62 @@ async def test_with_an_external_manifest_store(tmp_path: Path) -> None:
     with pytest.raises(alance.VersionNotFoundError):
         await clone.checkout(2)
     assert await values(ds) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("at", range(1, 9))
+async def test_a_cancelled_branch_is_there_or_not(at: int, after: bool) -> None:
+    session = alance.Session()
+    memory = session.clients.open("memory://")[0].store
+    await write_on(session, memory, numbers(0, 3), "create")
+    before = await memory.list("")
+    scope = anyio.CancelScope()
+    count = 0
+
+    def stop(_: Request) -> None:
+        nonlocal count
+        count += 1
+        if count == at:
+            scope.cancel()
+
+    faulty = FaultyStore(memory, **{"after" if after else "before": stop})
+    ds = await open_on(session, faulty)
+    count = 0
+    with scope:
+        await ds.branches.create("x")
+    count = -1000
+    branches = await ds.branches.list()
+    if branches:
+        assert await values(await ds.checkout(("x", None))) == [0, 1, 2]
+    else:
+        assert await memory.list("") == before
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+async def test_uris_of_branches(tmp_path: Path, scheme: str) -> None:
+    uri = f"{scheme}{tmp_path}/a b.lance/"
+    ds = await alance.write_dataset(numbers(0, 3), uri)
+    branch = await ds.branches.create("feat/x")
+    assert branch.uri == f"{scheme}{tmp_path}/a b.lance/tree/feat/x"
+    there = await alance.open_dataset(branch.uri)
+    back = await there.checkout(("main", None))
+    assert (back.uri, back.branch) == (f"{scheme}{tmp_path}/a b.lance", None)
+    other = await there.branches.create("größe")
+    assert await values(await alance.open_dataset(other.uri)) == [0, 1, 2]
+    escaped = await alance.open_dataset(f"file://{tmp_path}/a%20b.lance/tree/gr%C3%B6%C3%9Fe")
+    assert escaped.branch == "größe"
+    assert (await escaped.checkout((None, 1))).branch is None
+    assert len(await escaped.branches.list()) == 2
+
+
+async def test_a_branch_that_was_copied_elsewhere_stands_by_itself(
+    dataset: alance.Dataset, tmp_path: Path
+) -> None:
+    branch = await dataset.branches.create("x")
+    copy = tmp_path / "copy.lance"
+    shutil.copytree(branch.uri, copy)
+    ds = await alance.open_dataset(copy)
+    assert (ds.branch, await values(ds)) == ("x", [0, 1, 2, 3, 4, 5])
+    await ds.tags.create("t")
+    assert list(await ds.tags.list()) == ["t"]
+    assert await dataset.tags.list() == {}

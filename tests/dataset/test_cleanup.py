@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import anyio
 import lance
 import pyarrow as pa
 import pytest
@@ -351,3 +352,26 @@ async def test_in_s3(s3_server: S3Server) -> None:
     theirs = lance.dataset(uri, storage_options=options)
     assert [one["version"] for one in theirs.versions()] == [4]
     assert theirs.to_table()["a"] == pa.chunked_array([[2]])
+
+
+@pytest.mark.parametrize("at", range(1, 30, 3))
+async def test_a_cancelled_cleanup_is_taken_up_by_the_next(at: int) -> None:
+    scope = anyio.CancelScope()
+    count = 0
+
+    def stop(_: Request) -> None:
+        nonlocal count
+        count += 1
+        if count == at:
+            scope.cancel()
+
+    ds = await memory_history(lambda store: FaultyStore(store, after=stop))
+    count = 0
+    with scope:
+        await ds.cleanup_old_versions(NOW)
+    count = -1000
+    assert column_a(await ds.to_table()) == [6, 7, 8]
+    await ds.cleanup_old_versions(NOW)
+    client, root = ds._handle.places.client, ds._handle.places.root
+    left = [info.path.removeprefix(f"{root}/") for info in await client.list(root)]
+    assert sorted(Path(path).parent.name for path in left) == ["_transactions", "_versions", "data"]
