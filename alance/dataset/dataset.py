@@ -126,6 +126,9 @@ class Dataset(Changes):
         columns
             Names, dotted for members of structs (``"origin.name"`` gives a column of that name), or
             a dict of output name to SQL expression. None reads all columns, [] none.
+            What no file stores may be named too, here and in SQL: `_rowid`, `_rowaddr`, and the
+            versions that made a row and last changed it, `_row_created_at_version` and
+            `_row_last_updated_at_version`, both 1 where row ids are not stable.
         filter
             SQL predicate over the dataset's columns, read or not, such as ``"delay > 60 and origin
             in ('JFK', 'LGA')"``. Rows for which it is not true are left out.
@@ -134,7 +137,7 @@ class Dataset(Changes):
         batch_size
             Rows of every batch but the last. None gives batches as they are read, at most 256 Ki.
         with_row_id, with_row_address
-            Add columns `_rowid`, `_rowaddr`, uint64.
+            Add columns `_rowid`, `_rowaddr`, uint64. Without stable row ids they are the same.
         fragments
             Only these, by value or id, in the order given; None reads all in dataset order.
         ordered

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from alance.encodings.rows import RowRanges
-from alance.errors import CorruptFileError
+from alance.errors import CorruptFileError, InvalidInputError
 from alance.table.manifest import Fragment
 from alance.table.row_ids import RowIds
 from alance.table.row_versions import RowVersions
@@ -21,6 +21,7 @@ __all__ = [
     "ROW_ADDRESS",
     "ROW_ID",
     "RowColumns",
+    "check_names",
     "check_row_ids",
     "decode_row_ids",
 ]
@@ -33,6 +34,9 @@ LAST_UPDATED_AT = "_row_last_updated_at_version"
 PSEUDO_COLUMNS = pa.schema([
     (name, pa.uint64()) for name in (ROW_ID, ROW_ADDRESS, CREATED_AT, LAST_UPDATED_AT)
 ])
+
+RESERVED = frozenset([*PSEUDO_COLUMNS.names, "_rowoffset"])
+"""Names that the columns of a dataset must not have: the reference refuses them too."""
 
 ADDRESS_BITS = 32
 """Of an address, those of the row offset; the fragment id is above them."""
@@ -101,6 +105,19 @@ class RowColumns:
     def _versions(self, data: bytes | None) -> RowVersions:
         path = f"row versions of fragment {self._fragment.id}"
         return parse_row_versions(data, self._fragment.physical_rows, path=path)
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Refuse names of pseudo columns for top-level columns of a dataset.
+
+    Raises
+    ------
+    InvalidInputError
+        One is among them.
+    """
+    for name in names:
+        if name in RESERVED:
+            raise InvalidInputError(f"column name {name!r} is reserved; choose another one")
 
 
 def check_row_ids(fragments: Iterable[Fragment]) -> None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from alance._aio import first_error, run_to_end
 from alance.dataset.committing import check_texts
 from alance.dataset.places import Places
+from alance.dataset.row_columns import check_names
 from alance.dataset.source import BatchSource, Data, open_source
 from alance.dataset.upload import Uploads, WriteLimits, WriteProgress, discard
 from alance.errors import (
@@ -131,6 +132,7 @@ async def find_target(
     else:
         default = FileVersion.parse(DEFAULT_VERSION) if base is None else base.file_version
         version = default if asked is None else asked
+        check_names(schema.names)
         stored = Schema.from_arrow(as_blobs(schema) if version is FileVersion.V2_2 else schema)
     check_file_schema(stored, version)
     kept: Mode = "create" if base is None else "append" if mode == "append" else "overwrite"

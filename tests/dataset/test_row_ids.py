@@ -207,6 +207,30 @@ async def test_row_ids_of_another_number_are_refused(tmp_path: Path) -> None:
         await broken.take_rows([1])
 
 
+@pytest.mark.parametrize("name", [*PSEUDO, "_rowoffset"])
+async def test_names_that_are_reserved(tmp_path: Path, name: str) -> None:
+    table = pa.table({"a": [1], name: [2]})
+    with pytest.raises(alance.InvalidInputError, match=f"column name '{name}' is reserved"):
+        await alance.write_dataset(table, tmp_path / ROOT)
+    with pytest.raises(OSError, match="reserved name"):
+        lance.write_dataset(table, tmp_path / "theirs.lance")
+    assert not (tmp_path / ROOT).exists()
+
+
+async def test_a_column_of_an_older_writer_with_such_a_name(tmp_path: Path) -> None:
+    ds = await alance.write_dataset(pa.table({"a": [1, 2], "b": [7, 8]}), tmp_path / ROOT)
+    fields = tuple(
+        replace(field, name="_rowid" if field.name == "b" else "a")
+        for field in ds._manifest.schema.fields
+    )
+    schema = replace(ds._manifest.schema, fields=fields)
+    old = Dataset(ds._handle, replace(ds._manifest, schema=schema))
+    assert (await old.to_table(filter="_rowid = 8")).to_pydict() == {"a": [2], "_rowid": [8]}
+    assert (await old.take_rows([1])).to_pydict() == {"a": [2], "_rowid": [8]}
+    with pytest.raises(alance.InvalidInputError, match="a stored column '_rowid'"):
+        old.scan(with_row_id=True)
+
+
 class TestSamples:
     async def test_the_same_seed_gives_the_same_rows(self, ours: alance.Dataset) -> None:
         first = await ours.sample(20, 5)
