@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -180,6 +181,23 @@ def test_child_processes(
     assert code == 0
     assert sum(batch.num_rows for batch in batches) == 195, "the parent goes on"
     assert ds.latest().count_rows() == 210
+
+
+def test_history(dataset: sync.Dataset, tmp_path: Path) -> None:
+    dataset.tags.create("first")
+    branch = dataset.branches.create("x").append(numbers(0, 1))
+    assert (branch.branch, branch.count_rows()) == ("x", 201)
+    ds = dataset.update_config({"a": "b"}).overwrite(numbers(0, 3))
+    assert (ds.version, ds.config) == (3, {"a": "b"})
+    assert ds.checkout("first").restore().count_rows() == 200
+    told = ds.read_transaction()
+    assert told is not None
+    assert told.operation == "Overwrite"
+    assert ds.shallow_clone(tmp_path / "clone.lance", ("x", None)).count_rows() == 201
+    ds.tags.delete("first")
+    ds.branches.delete("x")
+    assert (ds.tags.list(), ds.branches.list()) == ({}, {})
+    assert ds.latest().cleanup_old_versions(timedelta(0)).versions == (1, 2, 3)
 
 
 def test_an_interrupt_cancels_the_call(tmp_path: Path) -> None:
