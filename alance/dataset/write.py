@@ -30,13 +30,14 @@ from alance.errors import (
 from alance.file.blob_schema import as_blobs
 from alance.file.schema import Schema, match_append
 from alance.receipts import waited_for
-from alance.table.commit import CommitPolicy, Prepared, commit, prepare
+from alance.table.commit import CommitPolicy, commit
 from alance.table.features import check_writable
 from alance.table.group import PreparedAppend
 from alance.table.location import TableLocation
 from alance.table.manifest import Fragment, Manifest
 from alance.table.naming import transaction_path
 from alance.table.objects import discard as discard_objects
+from alance.table.prepare import Prepared, prepare
 from alance.table.probe import made_ready
 from alance.table.transaction import Transaction, build_append, build_overwrite
 from alance.table.versions import read_manifest

@@ -16,9 +16,10 @@ import anyio
 
 from alance._aio import OwnedTasks, run_to_end
 from alance.receipts import Receipt, count_for, receipt, waiting
-from alance.table.commit import CommitPolicy, Prepared, commit
+from alance.table.commit import CommitPolicy, commit
 from alance.table.location import TableLocation
 from alance.table.manifest import Fragment, Manifest
+from alance.table.prepare import Prepared
 from alance.table.transaction import Transaction, build_append
 
 __all__ = ["AppendQueue", "AppendQueues", "PreparedAppend"]
