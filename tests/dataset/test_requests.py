@@ -192,6 +192,30 @@ async def test_a_warm_delete_is_a_scan_beside_a_look_then_two_rounds(place: Plac
     assert spent.rounds == 2 + 1 + 1, "deletion files come with the tails"
 
 
+async def test_a_first_commit_to_an_unknown_endpoint_probes_it_in_no_round_of_its_own(
+    s3_server: S3Server,
+) -> None:
+    """Two puts beside the data file, a delete beside the manifest."""
+    options = s3_server.storage_options
+    uri = "s3://bucket/probed.lance"
+    await alance.write_dataset(numbers(0, 5), uri, storage_options=options)
+    session = alance.Session()
+    with alance.receipt() as first:
+        ds = await alance.write_dataset(
+            numbers(5, 6), uri, mode="append", storage_options=options, session=session
+        )
+    assert first.requests == {"list": 1, "get": 1, "put": 3 + 2, "delete": 1}
+    assert first.rounds == 4
+    with alance.receipt() as second:
+        await ds.append(numbers(6, 7))
+    assert (second.requests, second.rounds) == ({"list": 1, "put": 3}, 2)
+    other = alance.Session()
+    ds = await alance.open_dataset(uri, storage_options=options, session=other)
+    with alance.receipt() as spent:
+        await ds.append(numbers(7, 8))
+    assert (spent.requests, spent.rounds) == ({"list": 1, "put": 3 + 2, "delete": 1}, 2)
+
+
 @pytest.mark.slow
 async def test_a_cold_take_from_the_reference_takes_three_rounds(
     place: Place, tmp_path: Path
