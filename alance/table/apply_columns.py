@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from alance.errors import InvalidInputError
 from alance.file.schema import Schema
-from alance.table.apply_indices import prune_indices
+from alance.table.apply_indices import prune_indices, uncover_fragments
 from alance.table.draft import check_file_versions, drop_dead_files, has_stable_row_ids
 from alance.table.manifest import DataFile, Fragment, Manifest
 from alance.table.operations import DataReplacement, Merge, Project
@@ -45,7 +45,10 @@ def apply_project(draft: Manifest, operation: Project) -> Manifest:
 
 
 def apply_data_replacement(draft: Manifest, operation: DataReplacement) -> Manifest:
-    """A new file in place of the one with the same fields, or for fields that had none."""
+    """A new file in place of the one with the same fields, or for fields that had none.
+
+    Indices of these fields do not hold for the fragments any more.
+    """
     new_files = {each.fragment_id: each.new_file for each in operation.replacements}
     if len(new_files) != len(operation.replacements):
         raise InvalidInputError("a fragment gets two data files by one operation")
@@ -63,7 +66,8 @@ def apply_data_replacement(draft: Manifest, operation: DataReplacement) -> Manif
             _updated_at(fragment, draft.version) if fragment.id in new_files else fragment
             for fragment in fragments
         )
-    return replace(draft, fragments=fragments)
+    replaced = {field_id for file in new_files.values() for field_id in file.fields}
+    return uncover_fragments(replace(draft, fragments=fragments), new_files, replaced)
 
 
 def _with_file(fragment: Fragment, new: DataFile) -> Fragment:

@@ -84,13 +84,10 @@ def apply_delete(draft: Manifest, operation: Delete) -> Manifest:
 
 def apply_update(draft: Manifest, operation: Update) -> Manifest:
     """Moved rows keep their ids and the version they were created at."""
-    touched = {fragment.id for fragment in operation.updated_fragments}
-    sources = [
-        fragment
-        for fragment in draft.fragments
-        if fragment.id in touched or fragment.id in operation.removed_fragment_ids
-    ]
     updated = operation.updated_fragments
+    touched = {fragment.id for fragment in updated}
+    lost = touched.union(operation.removed_fragment_ids)
+    sources = [fragment for fragment in draft.fragments if fragment.id in lost]
     check_file_versions(updated, draft)
     if has_stable_row_ids(draft):
         bitmaps = operation.updated_fragment_offset_bitmaps
@@ -161,8 +158,9 @@ def apply_rewrite(draft: Manifest, operation: Rewrite) -> Manifest:
     draft = replace_fragments(draft, (), old)
     check_file_versions(new, draft)
     taken = {fragment.id for fragment in draft.fragments}.union(old)
+    highest = highest_fragment_id(draft)
     for fragment in new:
-        if fragment.id in taken or fragment.id > highest_fragment_id(draft):
+        if fragment.id in taken or fragment.id > highest:
             raise InvalidInputError(
                 f"fragment id {fragment.id} of a rewrite was not reserved for it"
             )

@@ -182,6 +182,7 @@ def replaced_files(path: Path, stable: bool) -> None:
     create(path, stable)
     lance.dataset(path).add_columns({"y": "i * 2"})
     lance.dataset(path).add_columns(pa.field("z", pa.int32()))
+    lance.dataset(path).create_scalar_index("y", "BTREE")
     for name, field_id in (("y", 3), ("z", 4)):
         data = pa.table({name: pa.array(range(50), pa.int32())})
         file = path / "data" / f"new_{name}.lance"
