@@ -31,6 +31,8 @@ WORTHWHILE = 0.9
 """Where values of fixed width have another encoding, a dictionary must bring its size below."""
 INDEX_BITS = 32
 SAMPLE_VALUES = 4096
+SAMPLE_VALUES_MIN = 512
+SAMPLE_BYTES = 512 * 1024
 GROUP_VALUES = 1024
 
 
@@ -116,17 +118,23 @@ def _guess_items(block: FixedWidthBlock | VariableWidthBlock) -> int:
     """At least about how many different values there are (Chao's estimate from a sample)."""
     if block.num_values <= 2 * SAMPLE_VALUES:
         return len(_as_arrow(block).unique())
-    found = take(block, _spread(block.num_values))
+    found = take(block, _spread(block))
     assert isinstance(found, FixedWidthBlock | VariableWidthBlock)
     counts = _as_arrow(found).value_counts().field("counts").to_numpy(zero_copy_only=False)
     once, twice = int((counts == 1).sum()), int((counts == 2).sum())
     return len(counts) + once * (once - 1) // (2 * (twice + 1))
 
 
-def _spread(num_values: int) -> npt.NDArray[np.int64]:
+def _spread(block: FixedWidthBlock | VariableWidthBlock) -> npt.NDArray[np.int64]:
     """Positions one by one all over the block: neighbours are too often alike."""
-    step = num_values // SAMPLE_VALUES
-    index = np.arange(SAMPLE_VALUES, dtype=np.uint64)
+    if isinstance(block, FixedWidthBlock):
+        num_bytes = block.num_values * block.bits_per_value // 8
+    else:
+        num_bytes = int(block.offsets[-1]) - int(block.offsets[0])
+    affordable = SAMPLE_BYTES * block.num_values // max(num_bytes, 1)
+    num_samples = min(max(affordable, SAMPLE_VALUES_MIN), SAMPLE_VALUES)
+    step = block.num_values // num_samples
+    index = np.arange(num_samples, dtype=np.uint64)
     jump = index * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(33)
     return (index * np.uint64(step) + jump % np.uint64(step)).astype(np.int64)
 

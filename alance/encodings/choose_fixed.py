@@ -17,7 +17,7 @@ from alance.encodings.compressive.inline_bitpacking import (
     encode_inline,
     inline_bytes,
 )
-from alance.encodings.compressive.rle import encode_rle, rle_bytes, rle_bytes_min
+from alance.encodings.compressive.rle import encode_rle, rle_bytes, rle_bytes_range
 from alance.encodings.options import ColumnOptions
 from alance.encodings.registry import EncodedChunks
 from alance.kernels import bitpack, rle
@@ -93,8 +93,12 @@ def _best(block: FixedWidthBlock, options: ColumnOptions) -> _Candidate:
     packed_bytes = inline_bytes(widths, bits) + len(widths) * CHUNK_OVERHEAD
     if packed_bytes < limit:
         best, limit = _Candidate(packed_bytes, encode_inline), packed_bytes
-    if _runs_allowed(block, options) and rle_bytes_min(block) < limit:
-        runs_bytes = rle_bytes(block) + -(-num_values // RLE_CHUNK_VALUES) * CHUNK_OVERHEAD
+    if not _runs_allowed(block, options):
+        return best
+    overhead = -(-num_values // RLE_CHUNK_VALUES) * CHUNK_OVERHEAD
+    least, most = rle_bytes_range(block)
+    if least + overhead < limit:
+        runs_bytes = (most if most + overhead < limit else rle_bytes(block)) + overhead
         if runs_bytes < limit:
             best = _Candidate(runs_bytes, encode_rle)
     return best

@@ -11,6 +11,7 @@ from alance.encodings.levels import Shape, encode_levels
 from alance.encodings.rows import select, take
 from alance.encodings.shred import Shredded
 from alance.encodings.spec import ConstantLayout, Layer, Spec
+from alance.kernels import bytes as byte_kernels
 from alance.types import FileVersion
 
 __all__ = ["build_constant", "build_nulls", "find_constant"]
@@ -59,20 +60,18 @@ def _at(values: DataBlock, positions: npt.NDArray[np.int64]) -> DataBlock:
 def _all_same(values: DataBlock) -> bool:
     if isinstance(values, VariableWidthBlock):
         offsets = values.offsets
-        length = int(offsets[1] - offsets[0])
-        if bool((np.diff(offsets) != length).any()):
+        first, last, length = int(offsets[0]), int(offsets[-1]), int(offsets[1] - offsets[0])
+        if last - first != length * values.num_values:
             return False
-        rows = values.data[int(offsets[0]) : int(offsets[-1])].reshape(values.num_values, length)
-        return bool((rows == rows[0]).all())
+        if not byte_kernels.repeats(values.data[first:last], max(length, 1)):
+            return False
+        return not bool((np.diff(offsets) != length).any())
     assert isinstance(values, FixedWidthBlock)
     if values.bits_per_value == 1:
         bits = np.unpackbits(values.data, count=values.num_values, bitorder="little")
         return bool((bits == bits[0]).all())
     width = values.bits_per_value // 8
-    rows = values.data.reshape(values.num_values, width)
-    if width in (1, 2, 4, 8):
-        rows = rows.view(f"<u{width}")
-    return bool((rows == rows[0]).all())
+    return width == 0 or byte_kernels.repeats(values.data[: values.num_values * width], width)
 
 
 def build_constant(shredded: Shredded, value: FixedWidthBlock | VariableWidthBlock) -> EncodedPage:

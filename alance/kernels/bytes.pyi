@@ -176,6 +176,15 @@ def decode_variable(
         of all chunks together pass 2 GiB.
     """
 
+def repeats(data: Bytes, period: int) -> bool:
+    """Whether every byte is the one `period` before it.
+
+    Raises
+    ------
+    ValueError
+        The period is not positive.
+    """
+
 def encode_variable(offsets: Offsets, data: Bytes, boundaries: Int64s) -> tuple[Bytes, Int64s]:
     """Cut variable-width values into the value buffers of mini-block chunks.
 

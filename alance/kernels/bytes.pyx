@@ -5,7 +5,7 @@
 from libc.stdint cimport (
     INT32_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, UINT16_MAX, UINT32_MAX
 )
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 import numpy as np
 
@@ -72,6 +72,19 @@ cdef inline void store(uint8_t *target, uint64_t value, int64_t num_bytes) noexc
         memcpy(target, &value, 4)
     else:
         memcpy(target, &value, 8)
+
+
+def repeats(const uint8_t[::1] data, int64_t period):
+    """Whether every byte is the one `period` before it."""
+    cdef int64_t left = data.shape[0] - period
+    cdef bint same
+    if period < 1:
+        raise ValueError(f"period must be at least 1, not {period}")
+    if left <= 0:
+        return True
+    with nogil:
+        same = memcmp(&data[0], &data[period], left) == 0
+    return same
 
 
 # ---- mini-block chunks -------------------------------------------------------------------------

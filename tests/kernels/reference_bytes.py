@@ -165,6 +165,12 @@ def decode_variable(
     return _join(values, width)
 
 
+def repeats(data: Bytes, period: int) -> bool:
+    if period < 1:
+        raise ValueError("period")
+    return all(data[i] == data[i - period] for i in range(period, len(data)))
+
+
 def encode_variable(offsets: Offsets, data: Bytes, boundaries: Int64s) -> tuple[Bytes, Int64s]:
     width = offsets.dtype.itemsize
     buffers = []

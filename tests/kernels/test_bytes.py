@@ -21,6 +21,23 @@ byte_strings = st.lists(st.binary(max_size=20), max_size=20)
 small = st.integers(-2, 40)
 
 
+@pytest.mark.parametrize(
+    ("data", "period", "expected"),
+    [
+        (b"", 3, True),
+        (b"ab", 3, True),
+        (b"abcabcab", 3, True),
+        (b"abcabcac", 3, False),
+        (b"aaaa", 1, True),
+        (b"aaab", 1, False),
+    ],
+)
+def test_bytes_that_repeat(impl: Any, data: bytes, period: int, expected: bool) -> None:
+    assert impl.repeats(from_bytes(data), period) is expected
+    with pytest.raises(ValueError, match="period"):
+        impl.repeats(from_bytes(data), 0)
+
+
 # ---- mini-block chunks -------------------------------------------------------------------------
 
 # nullable int32 1, 2, 3, null

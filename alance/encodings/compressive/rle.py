@@ -18,7 +18,7 @@ __all__ = [
     "encode_rle_blocks",
     "rle_blocks_bytes",
     "rle_bytes",
-    "rle_bytes_min",
+    "rle_bytes_range",
 ]
 
 Positions = npt.NDArray[np.int64]
@@ -27,6 +27,8 @@ WIDTHS = (8, 16, 32, 64)
 LENGTHS = Flat(bits_per_value=8)
 CHUNK_BYTES_MAX = 12 * 1024
 CHUNK_VALUES_MAX = 4096
+CHUNK_VALUES_MIN = 1024
+"""So many runs of any width are not too long for a chunk."""
 LENGTH_MAX = 255
 HEADER_BYTES = 8
 """Of the block form: the size of the values."""
@@ -93,11 +95,14 @@ def _repeat(
     return FixedWidthBlock(bits, chunks.total_values, data)
 
 
-def rle_bytes_min(block: FixedWidthBlock) -> int:
-    """Size that run lengths of these values have at least; quick to find."""
-    width = block.bits_per_value // 8
-    runs = rle.count_changes(block.data, block.num_values, width) + 1
-    return max(runs, -(-block.num_values // LENGTH_MAX)) * (width + 1)
+def rle_bytes_range(block: FixedWidthBlock) -> tuple[int, int]:
+    """Size that run lengths of these values have at least, and at most; quick to find."""
+    width, num_values = block.bits_per_value // 8, block.num_values
+    runs = rle.count_changes(block.data, num_values, width) + 1
+    # Long runs are cut, and so are those that meet the end of a chunk.
+    least = max(runs, -(-num_values // LENGTH_MAX))
+    most = runs + num_values // LENGTH_MAX + -(-num_values // CHUNK_VALUES_MIN)
+    return least * (width + 1), most * (width + 1)
 
 
 def rle_bytes(block: FixedWidthBlock) -> int:
