@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pyarrow as pa
 from alance.dataset.bridge import iterate_in_thread
 from alance.dataset.changes import Changes
 from alance.dataset.handle import Handle
+from alance.dataset.pickling import SentDataset
 from alance.dataset.projection import Columns, Projection, name_list
 from alance.dataset.row_columns import ROW_ID, check_row_ids
 from alance.dataset.row_ids import build_index
@@ -41,6 +42,14 @@ class Dataset(Changes):
         self._places = handle.places
         self._projections: dict[tuple[object, ...], Projection] = {}
         self._row_ids: RowIdIndex | None = None
+
+    def __reduce__(self) -> tuple[Callable[[SentDataset], Dataset], tuple[SentDataset]]:
+        """Pickle as address, options and manifest.
+
+        Unpickled, it has the session of the running event loop, or outside of one a session of its
+        own, and has read nothing.
+        """
+        return _restore, (SentDataset.of(self._handle, self._manifest),)
 
     def __repr__(self) -> str:
         return f"<alance.Dataset {self.uri} version {self.version}: {self._manifest.num_rows} rows>"
@@ -376,3 +385,8 @@ class Dataset(Changes):
                 )
             chosen.append(found)
         return tuple(chosen)
+
+
+def _restore(sent: SentDataset) -> Dataset:
+    """Make a pickled dataset again."""
+    return Dataset(*sent.open())

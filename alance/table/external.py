@@ -110,6 +110,11 @@ class ExternalHandler:
     def __init__(self, entries: ExternalManifestStore) -> None:
         self._entries = entries
 
+    @property
+    def entries(self) -> ExternalManifestStore:
+        """The store."""
+        return self._entries
+
     async def ready(self, store: ObjectStore, root: str) -> None:
         """Nothing to find out: the condition is the external store's."""
 
