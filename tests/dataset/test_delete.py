@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import lance
 import pyarrow as pa
 import pytest
 
 import alance
+from alance.dataset.dataset import Dataset
 from alance.table.manifest import DeletionKind
 from alance.table.operations import Delete
 from alance.table.transaction import Transaction
@@ -186,8 +189,48 @@ class TestBadCalls:
             await dataset.delete("a = 1", transaction_properties=properties)
         assert spent.num_requests == 0
 
+    async def test_a_table_that_must_not_be_written(self, dataset: alance.Dataset) -> None:
+        manifest = replace(dataset._manifest, writer_flags=1 << 40)
+        with (
+            alance.receipt() as spent,
+            pytest.raises(alance.UnsupportedFeatureError, match="bit 40"),
+        ):
+            await Dataset(dataset._handle, manifest).delete("a = 1")
+        assert spent.num_requests == 0
+
+    async def test_a_damaged_deletion_file(self, dataset: alance.Dataset) -> None:
+        await dataset.delete("a = 1")
+        place = Path(dataset.uri)
+        (name,) = deletion_files(place)
+        data = (place / name).read_bytes()
+        (place / name).write_bytes(data[: len(data) // 2])
+        before = files(place)
+        ds = await alance.open_dataset(place, session=alance.Session())
+        with pytest.raises(alance.CorruptFileError, match="_deletions/"):
+            await ds.delete("a = 2")
+        (place / name).unlink()
+        del before[name]
+        with pytest.raises(alance.NotFoundError):
+            await ds.delete("a = 2")
+        assert files(place) == before
+
 
 class TestOthers:
+    @pytest.mark.parametrize("width", [1, 2], ids=["different", "overlapping"])
+    async def test_several_at_once(self, dataset: alance.Dataset, width: int) -> None:
+        async def delete(i: int) -> None:
+            ds = await dataset.delete(f"a >= {i * 10} and a < {i * 10 + width * 6}")
+            assert not await ds.count_rows(f"a = {i * 10}")
+
+        async with anyio.create_task_group() as tg:
+            for i in range(4):
+                tg.start_soon(delete, i)
+        newest = await dataset.latest()
+        gone = {i * 10 + j for i in range(4) for j in range(width * 6)}
+        assert column_a(await newest.to_table()) == [i for i in range(100) if i not in gone]
+        assert newest.version == 5
+        assert column_a(lance.dataset(dataset.uri).to_table()) == column_a(await newest.to_table())
+
     async def test_other_rows_of_the_same_fragment(self, dataset: alance.Dataset) -> None:
         await dataset.delete("a = 1")
         ds = await dataset.delete("a in (2, 40)")
