@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from alance._aio import run_all
 from alance.errors import StoreError
-from alance.io.store import ObjectStore
+from alance.io.store import DELETE_MAX, ObjectStore
 
 __all__ = ["remove_all"]
 
-REMOVALS_AT_ONCE = 32
+REMOVALS_AT_ONCE = 8
 """Less than a session's requests, as others want theirs answered meanwhile."""
 
 
 async def remove_all(
-    store: ObjectStore, paths: Iterable[str], on_removed: Callable[[str], None] | None = None
+    store: ObjectStore, paths: Sequence[str], on_removed: Callable[[str], None] | None = None
 ) -> dict[str, StoreError]:
-    """Remove objects, one request each, some of them at once.
+    """Remove objects, up to a thousand with each request, some requests at once.
 
     Parameters
     ----------
@@ -31,20 +32,30 @@ async def remove_all(
     Returns
     -------
     dict of str to StoreError
-        The keys that could not be removed, and why.
+        The keys that could not be removed, and why: where a request for many failed, each of them
+        was tried by itself.
     """
     failed: dict[str, StoreError] = {}
-    left = iter(paths)
+
+    async def remove(some: Sequence[str], send: Callable[[], Awaitable[None]]) -> bool:
+        try:
+            await send()
+        except StoreError as exc:
+            failed.update(dict.fromkeys(some, exc))
+            return False
+        for path in some:
+            failed.pop(path, None)
+            if on_removed is not None:
+                on_removed(path)
+        return True
+
+    batches = iter([paths[i : i + DELETE_MAX] for i in range(0, len(paths), DELETE_MAX)])
 
     async def work() -> None:
-        for path in left:
-            try:
-                await store.delete(path)
-            except StoreError as exc:
-                failed[path] = exc
-            else:
-                if on_removed is not None:
-                    on_removed(path)
+        for batch in batches:
+            if not await remove(batch, partial(store.delete_many, batch)):
+                for path in batch:
+                    await remove((path,), partial(store.delete, path))
 
     await run_all([work] * REMOVALS_AT_ONCE)
     return failed

@@ -243,6 +243,14 @@ class StoreClient:
             partial(self._store.delete, path), link=self._link, meter=self._gate.meter("delete")
         )
 
+    async def delete_many(self, paths: Sequence[str]) -> None:
+        """Remove up to `DELETE_MAX` objects; counted as one request."""
+        await self._gate.run(
+            partial(self._store.delete_many, paths),
+            link=self._link,
+            meter=self._gate.meter("delete"),
+        )
+
 
 class StoreClients:
     """The stores that one session talks to, each opened once, behind one gate and one scheduler.

@@ -181,6 +181,11 @@ class SimulatedStore:
         self._modified.pop(path, None)
         await self._end(request)
 
+    async def delete_many(self, paths: Sequence[str]) -> None:
+        """Remove objects one by one, as most stores do."""
+        for path in paths:
+            await self.delete(path)
+
     async def _begin(self, kind: str, path: str) -> Request:
         request = Request(len(self.requests), kind, path)
         self.requests.append(request)

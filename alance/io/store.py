@@ -12,7 +12,18 @@ from alance.errors import InvalidInputError
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["UPLOAD_PART_BYTES", "Data", "ObjectInfo", "ObjectStore", "Upload", "buffers_of"]
+__all__ = [
+    "DELETE_MAX",
+    "UPLOAD_PART_BYTES",
+    "Data",
+    "ObjectInfo",
+    "ObjectStore",
+    "Upload",
+    "buffers_of",
+]
+
+DELETE_MAX = 1000
+"""Objects that one request may remove, by the rules of S3."""
 
 UPLOAD_PART_BYTES = 8 << 20
 """An upload of up to this many bytes is one PUT; a longer one is sent in parts of this size."""
@@ -119,6 +130,13 @@ class ObjectStore(Protocol):
 
     async def delete(self, path: str) -> None:
         """Remove an object; no error when there is none."""
+        ...
+
+    async def delete_many(self, paths: Sequence[str]) -> None:
+        """Remove up to `DELETE_MAX` objects, in one request where the store has one for that.
+
+        No error for those that are not there. After an error any of them may be gone.
+        """
         ...
 
 

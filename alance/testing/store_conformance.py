@@ -181,6 +181,15 @@ class StoreConformance:
         with pytest.raises(ObjectNotFoundError):
             await store.head(f"{folder}/a")
 
+    async def test_delete_many(self, store: ObjectStore, folder: str) -> None:
+        paths = [f"{folder}/{name}" for name in ("none", "a b", "d/e", "n%2Fn", "ü")]
+        for path in (*paths[1:], f"{folder}/kept"):
+            await store.put(path, b"hello")
+        await store.delete_many(paths)
+        await store.delete_many(paths)
+        await store.delete_many([])
+        assert [info.path for info in await store.list(folder)] == [f"{folder}/kept"]
+
     @pytest.mark.parametrize("num_bytes", [0, 5, UPLOAD_PART_BYTES, 2 * UPLOAD_PART_BYTES + 7])
     async def test_upload(self, store: ObjectStore, folder: str, num_bytes: int) -> None:
         data = (bytes(range(251)) * (num_bytes // 251 + 1))[:num_bytes]

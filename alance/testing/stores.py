@@ -114,6 +114,11 @@ class WrapperStore:
         """Remove an object."""
         await self.around(Request("delete", path), partial(self.inner.delete, path))
 
+    async def delete_many(self, paths: Sequence[str]) -> None:
+        """Remove objects; the request's path is the first of them."""
+        send = partial(self.inner.delete_many, paths)
+        await self.around(Request("delete_many", paths[0] if paths else ""), send)
+
 
 class CountingStore(WrapperStore):
     """Keeps a list of all requests, in the order they were sent.

@@ -181,6 +181,11 @@ class Link:
         """Remove an object."""
         await self._send(lambda: self._disk.delete(path), path)
 
+    async def delete_many(self, paths: Sequence[str]) -> None:
+        """Remove objects, one request each."""
+        for path in paths:
+            await self.delete(path)
+
     async def open_upload(self, path: str) -> Upload:
         """Not used by what is simulated."""
         raise NotImplementedError(path)
