@@ -264,8 +264,8 @@ class _Attempts:
 
     def _contention(self, base: Manifest | None, num_attempts: int) -> CommitContentionError:
         return CommitContentionError(
-            f"other writers won all {num_attempts} attempts to commit to {self.table.url}; try "
-            "again later, or with fewer writers",
+            f"other writers were first in every attempt to commit to {self.table.url}, "
+            f"{num_attempts} in all; try again later, or with fewer writers",
             **self.sender.details(_next(base)),
         )
 

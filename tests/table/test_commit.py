@@ -241,6 +241,14 @@ async def test_a_version_without_record_conflicts() -> None:
         await put(store, append(base, "mine"), base)
 
 
+async def test_a_version_of_which_the_transaction_file_is_gone_conflicts() -> None:
+    store, base = await table()
+    place(store, manifest(2, transaction_file="1-theirs.txn"))
+    with pytest.raises(CommitConflictError, match="incompatible with Unknown"):
+        await put(store, append(base, "mine"), base)
+    assert (await newest(store)).version == 2
+
+
 async def test_a_version_that_was_cleaned_up_cannot_be_checked() -> None:
     store, base = await table()
     head = base
@@ -269,7 +277,7 @@ async def test_attempts_come_to_an_end() -> None:
             head = made
 
     store.hook = overtake
-    with pytest.raises(CommitContentionError, match="won all 5 attempts") as caught:
+    with pytest.raises(CommitContentionError, match="5 in all") as caught:
         await put(store, append(base, "mine"), base)
     assert caught.value.uuid == "mine"
     assert kinds(store).count("put_if_absent") == 5
@@ -487,6 +495,28 @@ async def test_what_is_not_committed_here_writes_nothing() -> None:
     with pytest.raises(InvalidInputError, match="only Overwrite creates"):
         await put(SimulatedStore(), replace(append(base, "u"), read_version=0), None)
     assert store.objects == before
+
+
+@pytest.mark.parametrize("uuid", ["mine", "theirs"])
+async def test_whose_a_version_is_tells_its_uuid(uuid: str) -> None:
+    """Where there is no transaction file the record itself is compared, not its bytes."""
+    store = SimulatedStore()
+    base = manifest(writer_flags=int(Feature.NO_TRANSACTION_FILES))
+    place(store, base)
+    moved = replace(append(base, uuid), tag="of an attempt with other bytes")
+    record = build_transaction(moved)
+    place(store, manifest(2, transaction=record, writer_flags=base.writer_flags))
+    made = await put(store, append(base, "mine"), base)
+    assert made.version == (2 if uuid == "mine" else 3)
+
+
+async def test_attempts_end_when_their_time_is_over() -> None:
+    store, base = await table()
+    await put(store, append(base, "theirs"), base)
+    policy = CommitPolicy(attempts_max=5, time_max_s=0.0)
+    with pytest.raises(CommitContentionError, match="1 in all"):
+        await put(store, append(base, "mine"), base, policy=policy)
+    assert kinds(store).count("put_if_absent") == 2
 
 
 def test_pauses_grow_to_a_bound() -> None:

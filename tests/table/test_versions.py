@@ -148,6 +148,22 @@ async def test_a_manifest_that_is_none(data: bytes) -> None:
         assert caught.value.path == path
 
 
+@pytest.mark.parametrize("cut", [0, 1, 20, -1])
+async def test_a_damaged_newest_version_leads_to_an_older_one(cut: int) -> None:
+    store = store_with(1, 2, 3)
+    path = manifest_path(ROOT, 3, Naming.V2)
+    store.preload(path, store.objects[path][:cut])
+    before = dict(store.objects)
+    with pytest.raises(CorruptFileError) as caught:
+        await read_manifest(at(store))
+    assert caught.value.path == path
+    assert "as with version=2" in caught.value.__notes__[0]
+    assert await read_manifest(at(store), 2) == manifest(2)
+    with pytest.raises(CorruptFileError):
+        await put(store, append(manifest(2), "x"), manifest(2), look=True)
+    assert store.objects == before
+
+
 async def test_a_manifest_under_the_name_of_another() -> None:
     store = store_with(1)
     store.preload(manifest_path(ROOT, 2, Naming.V2), b"".join(build_manifest(manifest(1))))
