@@ -6,20 +6,34 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
+from enum import Enum
+from functools import partial
+from typing import Any, TypeAlias
 
+from alance.table.external import ExternalHandler
 from alance.table.handler import ConditionalPut
 from alance.table.location import TableLocation
+from alance.table.probe import ProbedPut
+from tests.simulation.entries import Entries, Records
 from tests.simulation.history import check
 from tests.simulation.loop import run
-from tests.simulation.network import Faults, Link
+from tests.simulation.network import Disk, Faults, Link
 from tests.simulation.world import Fate, World
 from tests.simulation.writer import Reader, Writer
 from tests.table.samples import ROOT
 
-__all__ = ["Outcome", "simulate"]
+__all__ = ["Guard", "Outcome", "simulate"]
 
-LOCATE = Callable[[Link], TableLocation]
+Locate: TypeAlias = Callable[[Link], TableLocation]
+
+
+class Guard(Enum):
+    """Who sees to it that a version is made once."""
+
+    CONDITION = "conditional puts"
+    PROBED = "conditional puts, once the store was seen to honour them"
+    EXTERNAL = "an external manifest store; the object store ignores conditions"
+    NOBODY = "conditional puts that the store ignores"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +48,25 @@ class Outcome:
     """Deletion files of two changes in one; other ones are so short that they are Arrow files."""
 
 
-def simulate(seed: int) -> Outcome:
-    """Run everything that a seed stands for, and judge it."""
-    return run(lambda: _simulate(random.Random(seed)))
+def simulate(seed: int, guard: Guard | None = None) -> Outcome:
+    """Run everything that a seed stands for, and judge it.
+
+    Parameters
+    ----------
+    seed
+        Of all chances.
+    guard
+        None leaves that to the seed as well, among those that are safe.
+    """
+    rng = random.Random(seed)
+    safe = (Guard.CONDITION, Guard.CONDITION, Guard.PROBED, Guard.EXTERNAL)
+    chosen = rng.choice(safe)
+    return run(lambda: _simulate(rng, guard or chosen))
 
 
-async def _simulate(rng: random.Random) -> Outcome:
-    world = World()
+async def _simulate(rng: random.Random, guard: Guard) -> Outcome:
+    world = World(Disk(honours_condition=guard in (Guard.CONDITION, Guard.PROBED)))
+    locate = partial(_locate, guard, {})
     safe = Link(world.disk, random.Random(rng.random()), Faults())
     await Writer(world, "first", safe, locate(safe), rng).create()
     # Each run has its own weather: mostly one or two kinds of trouble, sometimes all.
@@ -65,9 +91,11 @@ async def _simulate(rng: random.Random) -> Outcome:
     return Outcome(len(manifests), fates, len(world.sightings), killed, merged)
 
 
-def locate(link: Link) -> TableLocation:
+def _locate(guard: Guard, records: Records, link: Link) -> TableLocation:
     """Return the simulated table, as a writer with this line sees it."""
-    return TableLocation(link, ROOT, ConditionalPut())
+    if guard is Guard.EXTERNAL:
+        return TableLocation(link, ROOT, ExternalHandler(Entries(link, records)))
+    return TableLocation(link, ROOT, ProbedPut() if guard is Guard.PROBED else ConditionalPut())
 
 
 async def _until_killed(link: Link, program: Coroutine[Any, Any, None]) -> None:

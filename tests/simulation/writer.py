@@ -53,7 +53,7 @@ from tests.table.samples import ROOT, schema
 __all__ = ["Reader", "Writer", "live_rows"]
 
 POLICY = CommitPolicy(attempts_max=8, put_deadline_s=20.0)
-ROWS_MAX = 6
+ROWS_MAX = 12
 RERUNS_MAX = 4
 
 
@@ -143,7 +143,8 @@ class Writer:
         for fragment in self._rng.sample(base.fragments, count):
             gone = await _deleted(self._table, fragment)
             live = sorted(set(range(fragment.physical_rows)) - gone)
-            chosen = self._rng.sample(live, self._rng.randint(1, len(live)))
+            most = len(live) if self._rng.random() < 0.2 else min(2, len(live))
+            chosen = self._rng.sample(live, self._rng.randint(1, most))
             names = self._world.rows[fragment.files[0].path]
             removed.update(names[offset] for offset in chosen)
             affected[fragment.id] = pyroaring.BitMap(chosen)
