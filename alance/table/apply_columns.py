@@ -33,7 +33,23 @@ def apply_merge(draft: Manifest, operation: Merge) -> Manifest:
             for fragment in fragments
         )
     draft = replace(draft, fragments=fragments, schema=operation.schema)
-    return prune_indices(draft)
+    changed = {
+        fragment.id: _moved_fields(before[fragment.id], fragment)
+        for fragment in fragments
+        if fragment.id in before and before[fragment.id].files != fragment.files
+    }
+    return prune_indices(uncover_fragments(draft, changed))
+
+
+def _moved_fields(before: Fragment, now: Fragment) -> set[int]:
+    """Ids of fields whose values are in another file, or were in none."""
+    known = {(i, file.path, file.base_id) for file in before.files for i in file.fields}
+    return {
+        i
+        for file in now.files
+        for i in file.fields
+        if i >= 0 and (i, file.path, file.base_id) not in known
+    }
 
 
 def apply_project(draft: Manifest, operation: Project) -> Manifest:
@@ -66,8 +82,8 @@ def apply_data_replacement(draft: Manifest, operation: DataReplacement) -> Manif
             _updated_at(fragment, draft.version) if fragment.id in new_files else fragment
             for fragment in fragments
         )
-    replaced = {field_id for file in new_files.values() for field_id in file.fields}
-    return uncover_fragments(replace(draft, fragments=fragments), new_files, replaced)
+    changed = {fragment_id: file.fields for fragment_id, file in new_files.items()}
+    return uncover_fragments(replace(draft, fragments=fragments), changed)
 
 
 def _with_file(fragment: Fragment, new: DataFile) -> Fragment:

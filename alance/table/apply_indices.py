@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -70,34 +70,39 @@ def _moved(index: IndexMetadata, moves: Sequence[_Move]) -> IndexMetadata:
     return replace(index, fragment_bitmap=build_fragment_bitmap(moved))
 
 
-def uncover_fragments(
-    draft: Manifest, fragment_ids: Iterable[int], field_ids: Iterable[int]
-) -> Manifest:
-    """Take fragments from the indices of fields of which the values have changed in place."""
-    fragments, fields = BitMap(sorted(fragment_ids)), _with_parents(draft, field_ids)
+def uncover_fragments(draft: Manifest, changed: Mapping[int, Collection[int]]) -> Manifest:
+    """Take fragments from the indices of fields of which they hold other values now.
+
+    Parameters
+    ----------
+    draft
+        The next version so far.
+    changed
+        Fragment id -> ids of the fields that were replaced in place.
+    """
+    if not changed:
+        return draft
     indices = indices_of(draft)
     moves = _moves(indices)
     edited = []
     for index in indices:
+        fields = _with_members(draft, index.fields)
+        stale = BitMap([i for i, field_ids in changed.items() if not fields.isdisjoint(field_ids)])
         covered = index.fragments
-        if fields.intersection(index.fields):
-            if moves is None or covered is None:
-                continue  # which of the fragments it covers is not known
-            if covered & fragments:
-                bitmap = build_fragment_bitmap(covered - fragments)
-                index = replace(index, fragment_bitmap=bitmap)
+        if stale and (moves is None or covered is None):
+            continue  # which of the fragments it covers is not known
+        if covered and covered & stale:
+            index = replace(index, fragment_bitmap=build_fragment_bitmap(covered - stale))
         edited.append(index)
     return edit_indices(draft, edited)
 
 
-def _with_parents(draft: Manifest, field_ids: Iterable[int]) -> set[int]:
-    """Fields and all above them: an index may be on the struct that a value is in."""
-    parents = {field.id: field.parent_id for field in draft.schema.fields}
-    found = set()
-    for field_id in field_ids:
-        while field_id not in found and field_id >= 0:
-            found.add(field_id)
-            field_id = parents.get(field_id, -1)
+def _with_members(draft: Manifest, field_ids: Iterable[int]) -> set[int]:
+    """Fields and all below them: an index on a struct holds the values of its members."""
+    found = set(field_ids)
+    for field in draft.schema.fields:  # parents come first
+        if field.parent_id in found:
+            found.add(field.id)
     return found
 
 

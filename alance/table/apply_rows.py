@@ -99,7 +99,7 @@ def apply_update(draft: Manifest, operation: Update) -> Manifest:
         created_at=lambda kept: _created_at(kept, sources, draft.version),
     )
     if operation.fields_modified:
-        draft = uncover_fragments(draft, touched, operation.fields_modified)
+        draft = uncover_fragments(draft, dict.fromkeys(touched, operation.fields_modified))
     return prune_indices(draft)
 
 

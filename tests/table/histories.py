@@ -193,6 +193,11 @@ def replaced_files(path: Path, stable: bool) -> None:
         operation = lance.LanceOperation.DataReplacement([group])
         lance.LanceDataset.commit(path, operation, read_version=lance.dataset(path).version)
     append(path, 10, 100)
+    opened = lance.dataset(path)
+    known = [fragment.metadata for fragment in opened.get_fragments()]
+    known[1].files[1] = known[0].files[1]
+    operation = lance.LanceOperation.Merge(known, opened.lance_schema)
+    lance.LanceDataset.commit(path, operation, read_version=opened.version)
 
 
 def raw_operations(path: Path, stable: bool) -> None:
@@ -238,6 +243,7 @@ def clone(path: Path, stable: bool) -> None:
     lance.dataset(path).update({"s": "'x'"}, where="i in (7, 8, 305)")
     lance.dataset(path).add_columns({"y": "i * 2"})
     lance.dataset(path).restore()
+    lance.write_dataset(table(3), path, mode="overwrite")
 
 
 def branch(path: Path, stable: bool) -> None:
