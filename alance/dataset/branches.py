@@ -138,7 +138,8 @@ class Branches(Generic[D]):
         """Say what a new branch begins with."""
         lineage: tuple[tuple[int, str], ...] = ()
         if source.branch is not None:
-            lineage = (await read_branch(source.main, source.branch)).identifier
+            with suppress(VersionNotFoundError):  # a branch that was copied elsewhere by itself
+                lineage = (await read_branch(source.main, source.branch)).identifier
         return Branch(
             source.branch,
             manifest.version,
@@ -181,8 +182,8 @@ class Branches(Generic[D]):
 
         Notes
         -----
-        Requests: two listings and one for each tag and branch; then the branch's file,
-        listings of its folders, and one for each file in them.
+        Requests: two listings and one for each tag and branch; then the branch's file, listings of
+        its folders, and one for each thousand files in them, or for each file.
         """
         main = self._handle.main
         root = branch_root(main.root, check_branch_name(name))

@@ -349,11 +349,12 @@ class History:
         Notes
         -----
         Requests: five listings; one for each version of this line and of the branches that came
-        from it, each tag and each branch; a second look at what is new; then one for each file. A
-        writer must take less than seven days from its first file to its commit, and reading a
-        version that goes may fail. A version restored, or tagged, in the moment between the second
-        look and the removal is lost. Clones elsewhere are not known here: tag what they began with.
-        Cancellation: safe at any await; manifests go last, so the next cleanup goes on.
+        from it, each tag and each branch; a second look at what is new; then one for each thousand
+        files where the store has one for that, else for each file. A writer must take less than
+        seven days from its first file to its commit, and reading a version that goes may fail. A
+        version restored, or tagged, in the moment between the second look and the removal is lost.
+        Clones elsewhere are not known here: tag what they began with. Cancellation: safe at any
+        await; manifests go last, so the next cleanup goes on.
         """
         policy = CleanupPolicy(
             older_than, retain_versions, delete_unverified, error_if_tagged_old_versions

@@ -354,3 +354,6 @@ async def test_a_branch_that_was_copied_elsewhere_stands_by_itself(
     await ds.tags.create("t")
     assert list(await ds.tags.list()) == ["t"]
     assert await dataset.tags.list() == {}
+    below = await (await ds.branches.create("y")).append(numbers(7, 8))
+    assert await values(below) == [0, 1, 2, 3, 4, 5, 7]
+    assert list(await dataset.branches.list()) == ["x"]
