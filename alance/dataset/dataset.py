@@ -13,7 +13,7 @@ from alance.dataset.handle import Handle
 from alance.dataset.pickling import SentDataset
 from alance.dataset.projection import Columns, Projection, name_list
 from alance.dataset.row_columns import ROW_ID, check_row_ids
-from alance.dataset.row_ids import build_index
+from alance.dataset.row_ids import RowFinder
 from alance.dataset.run import ScanOptions
 from alance.dataset.scan import Scan
 from alance.dataset.take import row_numbers, take_addresses, take_positions
@@ -22,7 +22,6 @@ from alance.receipts import one_call
 from alance.session import Session
 from alance.table.features import Feature
 from alance.table.manifest import Fragment, Manifest
-from alance.table.row_ids import RowIdIndex
 
 __all__ = ["Dataset"]
 
@@ -41,7 +40,7 @@ class Dataset(Changes):
         super().__init__(handle, manifest)
         self._places = handle.places
         self._projections: dict[tuple[object, ...], Projection] = {}
-        self._row_ids: RowIdIndex | None = None
+        self._rows = RowFinder(handle.places, manifest.fragments)
 
     def __reduce__(self) -> tuple[Callable[[SentDataset], Dataset], tuple[SentDataset]]:
         """Pickle as address, options and manifest.
@@ -280,9 +279,7 @@ class Dataset(Changes):
         wanted = row_numbers("row_ids", row_ids)
         projection = self._project(columns)
         if self._has_stable_row_ids:
-            if self._row_ids is None:
-                self._row_ids = await build_index(self._places, self.fragments)
-            wanted = self._row_ids.lookup(wanted)
+            wanted = await self._rows.find(wanted)
         return await take_addresses(self._places, self.fragments, wanted, projection)
 
     @one_call

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+import anyio
 import numpy as np
 import numpy.typing as npt
 
@@ -15,7 +16,7 @@ from alance.dataset.row_columns import check_row_ids, decode_row_ids
 from alance.table.manifest import Fragment
 from alance.table.row_ids import RowIdIndex, RowIds
 
-__all__ = ["build_index"]
+__all__ = ["RowFinder"]
 
 INLINE_BYTES = 64 * 1024
 """Row ids of fewer bytes are decoded at once: the way to a thread costs more."""
@@ -23,29 +24,43 @@ INLINE_BYTES = 64 * 1024
 Offsets = npt.NDArray[np.int64]
 
 
-async def build_index(places: Places, fragments: Sequence[Fragment]) -> RowIdIndex:
-    """Index the stable row ids of a version.
+class RowFinder:
+    """Finds rows of one version by their stable ids; makes its index when it is first asked.
 
     Parameters
     ----------
     places, fragments
         The version.
-
-    Returns
-    -------
-    RowIdIndex
-        Of rows that are live, and of some deleted ones.
-
-    Raises
-    ------
-    CorruptFileError
-        Row ids or deletion files are damaged, or two live rows have the same id.
-
-    Notes
-    -----
-    Requests: in one round, the deletion files, unless the session knows them, of fragments that may
-    have ids in common: those that rows were moved out of, and those they were moved to.
     """
+
+    def __init__(self, places: Places, fragments: Sequence[Fragment]) -> None:
+        self._places = places
+        self._fragments = fragments
+        self._index: RowIdIndex | None = None
+        self._turn = anyio.Lock()
+
+    async def find(self, row_ids: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        """Address of each row; `NO_ROW`, or that of a deleted row, where no live row has the id.
+
+        Raises
+        ------
+        CorruptFileError
+            Row ids or deletion files are damaged, or two live rows have the same id.
+
+        Notes
+        -----
+        Requests: the first time, in one round, the deletion files that the session does not know of
+        fragments that may have ids in common: those that rows were moved out of, and to.
+        """
+        if self._index is None:
+            async with self._turn:
+                if self._index is None:
+                    self._index = await _build_index(self._places, self._fragments)
+        return self._index.lookup(row_ids)
+
+
+async def _build_index(places: Places, fragments: Sequence[Fragment]) -> RowIdIndex:
+    """Index all live rows, and those deleted ones whose id no other row can have."""
     check_row_ids(fragments)
 
     def decode() -> tuple[list[RowIds], list[bool]]:

@@ -7,12 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import lance
 import pyarrow as pa
 import pytest
 
 import alance
 from alance.dataset.dataset import Dataset
+from alance.table.row_ids import RowIdIndex
 from tests.dataset.helpers import ROOT, column_a, numbers
 
 pytestmark = pytest.mark.anyio
@@ -169,6 +171,28 @@ async def test_an_index_reads_deletion_files_only_where_rows_have_moved(tmp_path
         assert column_a(await moved.take_rows([12, 13, 14, 15])) == [12, 14, 15]
     assert spent.rounds == 2
     assert spent.requests == {"get": 1 + 2}
+
+
+async def test_many_tasks_share_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ds = await alance.write_dataset(numbers(0, 40), tmp_path / ROOT, enable_stable_row_ids=True)
+    built: list[RowIdIndex] = []
+    build = RowIdIndex.build
+
+    def count(fragments: Any) -> RowIdIndex:
+        built.append(build(fragments))
+        return built[-1]
+
+    monkeypatch.setattr(RowIdIndex, "build", count)
+    found: list[list[int]] = []
+
+    async def take(i: int) -> None:
+        found.append(column_a(await ds.take_rows([i, 90], ["a"])))
+
+    async with anyio.create_task_group() as tg:
+        for i in range(40):
+            tg.start_soon(take, i)
+    assert sorted(found) == [[i] for i in range(40)]
+    assert len(built) == 1
 
 
 async def test_appends_and_overwrites_carry_ids_on(tmp_path: Path) -> None:
