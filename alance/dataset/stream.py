@@ -25,7 +25,10 @@ class BatchStream(AsyncIterator[pa.RecordBatch]):
         self._delivery = _Delivery(places, options)
 
     async def __anext__(self) -> pa.RecordBatch:
-        batch = await self._delivery.take()
+        try:
+            batch = await self._delivery.take()
+        finally:
+            del self  # tracebacks of a cancellation keep this frame, which must not keep the iterator
         if batch is None:
             raise StopAsyncIteration
         return batch

@@ -409,6 +409,8 @@ async def _read_footer(
         except (StoreTimeoutError, PermissionDeniedError):
             raise
         except (StoreError, CorruptFileError) as exc:
+            if isinstance(exc, StoreError) and exc.transient:
+                raise  # it says nothing of the size
             problem = exc
     tail, size = await client.get_tail(path, TAIL_BYTES_MIN)
     try:
