@@ -163,11 +163,12 @@ class ExternalHandler:
         entry = await _asked(self._entries.get(_dataset(store, root), version))
         path = manifest_path(root, version, naming)
         if entry is not None:
-            path = (await self._settled(store, root, entry)).path
+            entry = await self._settled(store, root, entry)
+            path = entry.path
         try:
             data = await read_object(store, path, bytes_max=MANIFEST_BYTES_MAX)
         except ObjectNotFoundError:
-            return None
+            return None  # cleaned up, where there is an entry
         if entry is None:
             await self._register(store, root, ManifestEntry(version, path, data.nbytes))
         return data
@@ -176,7 +177,10 @@ class ExternalHandler:
         """Find the newest version in the external store, or by listing when it knows none."""
         entry = await _asked(self._entries.get_latest(_dataset(store, root)))
         if entry is not None:
-            return await self._settled(store, root, entry)
+            entry = await self._settled(store, root, entry)
+            size = entry.num_bytes
+            num_bytes = await _size(store, entry.path) if size is None else size
+            return StoredVersion(entry.version, _naming(root, entry), entry.path, num_bytes)
         found = await list_newest(store, root)
         if found is not None:
             entry = ManifestEntry(found.version, found.path, found.num_bytes)
@@ -200,34 +204,30 @@ class ExternalHandler:
         """Drop the entries of a table."""
         await _asked(self._entries.delete(_dataset(store, root)))
 
-    async def _settled(self, store: ObjectStore, root: str, entry: ManifestEntry) -> StoredVersion:
-        """Version of an entry, after the steps that its writer left undone."""
-        naming, is_staged = _parse_entry(root, entry)
-        path, num_bytes = manifest_path(root, entry.version, naming), entry.num_bytes
-        if is_staged:
-            num_bytes = await self._finish(store, root, entry, path)
-        elif num_bytes is None:
-            num_bytes = await _size(store, path)
-        return StoredVersion(entry.version, naming, path, num_bytes)
+    async def _settled(self, store: ObjectStore, root: str, entry: ManifestEntry) -> ManifestEntry:
+        """Entry of a final name, after the steps that its writer left undone."""
+        final = manifest_path(root, entry.version, _naming(root, entry))
+        return entry if entry.path == final else await self._finish(store, root, entry, final)
 
-    async def _finish(self, store: ObjectStore, root: str, entry: ManifestEntry, final: str) -> int:
+    async def _finish(
+        self, store: ObjectStore, root: str, entry: ManifestEntry, final: str
+    ) -> ManifestEntry:
         """Copy a staged manifest to its final name, tell the external store, remove the staged one.
 
         Every step may be done again, and by several at once.
         """
         with suppress(ObjectNotFoundError):  # somebody else has finished it
             await store.copy(entry.path, final)
-        num_bytes = await _size(store, final)
-        done = ManifestEntry(entry.version, final, num_bytes)
+        done = ManifestEntry(entry.version, final, await _size(store, final))
         await _asked(self._entries.put(_dataset(store, root), done))
         await discard(store, [entry.path])
-        return num_bytes
+        return done
 
     async def _finish_version(self, store: ObjectStore, root: str, version: int) -> None:
         """Finish a version if its writer did not; only a courtesy here."""
         with suppress(AlanceError):
             entry = await _asked(self._entries.get(_dataset(store, root), version))
-            if entry is not None and _parse_entry(root, entry)[1]:
+            if entry is not None:
                 await self._settled(store, root, entry)
 
     async def _register(self, store: ObjectStore, root: str, entry: ManifestEntry) -> None:
@@ -240,19 +240,18 @@ def _dataset(store: ObjectStore, root: str) -> str:
     return f"{store.url}/{root}"
 
 
-def _parse_entry(root: str, entry: ManifestEntry) -> tuple[Naming, bool]:
-    """Naming scheme of an entry's manifest, and whether it is staged; entries are not trusted."""
+def _naming(root: str, entry: ManifestEntry) -> Naming:
+    """Naming scheme of an entry's manifest, final or staged; entries are not trusted."""
     prefix = f"{versions_prefix(root)}/"
     name = entry.path.removeprefix(prefix)
-    final, staged = parse_manifest_name(name), parse_staged_name(name)
-    named = final or staged
+    named = parse_manifest_name(name) or parse_staged_name(name)
     if not entry.path.startswith(prefix) or named is None or named.version != entry.version:
         raise CorruptFileError(
             f"the external manifest store says that version {entry.version} of {root} is at "
             f"{entry.path[:300]!r}, which is no name of that version",
             path=entry.path,
         )
-    return named.naming, final is None
+    return named.naming
 
 
 async def _size(store: ObjectStore, path: str) -> int:

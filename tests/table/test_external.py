@@ -14,6 +14,7 @@ from alance.errors import (
     DatasetNotFoundError,
     StoreError,
     StoreTimeoutError,
+    VersionNotFoundError,
 )
 from alance.io.simulated import Moment, Request
 from alance.table.external import ExternalHandler, ExternalManifestStore, ManifestEntry
@@ -96,6 +97,28 @@ async def test_an_entry_without_size_is_looked_at() -> None:
     store.entries.entries[DATASET, 1] = ManifestEntry(1, final(1))
     assert await read_manifest(at(store)) == base
     assert kinds(store) == ["head", "get_range"]
+
+
+async def test_an_entry_outlives_a_version_that_is_cleaned_up() -> None:
+    store, base = await table()
+    second = await put(store, append(base, "x"), base)
+    store.entries.entries[DATASET, 1] = ManifestEntry(1, final(1))
+    del store.objects[final(1)]
+    with pytest.raises(VersionNotFoundError, match="the newest is 2"):
+        await read_manifest(at(store), 1)
+    assert [one.version for one in await list_stored_versions(at(store))] == [2]
+    assert await read_manifest(at(store)) == second
+
+
+async def test_entries_outlive_a_dataset_that_was_removed() -> None:
+    store, _ = await table()
+    store.entries.entries[DATASET, 1] = ManifestEntry(1, final(1))
+    store.objects.clear()
+    with pytest.raises(CorruptFileError, match="delete its entries too"):
+        await read_manifest(at(store))
+    await store.entries.delete(DATASET)
+    with pytest.raises(DatasetNotFoundError):
+        await read_manifest(at(store))
 
 
 @pytest.mark.parametrize("number", [None, 2])
