@@ -23,7 +23,7 @@ from alance.table.versions import list_stored_versions, read_manifest, read_tran
 from tests.table.changes import CHANGES
 from tests.table.samples import at, load
 
-__all__ = ["Made", "agree", "judge", "make", "reference_verdict"]
+__all__ = ["Made", "agree", "copy_dataset", "judge", "make", "reference_verdict"]
 
 _SEVERITY = (Verdict.COMPATIBLE, Verdict.REBASE, Verdict.RETRY, Verdict.INCOMPATIBLE)
 
@@ -58,7 +58,7 @@ class Made:
 
 async def make(name: str, base: Path, version: int, folder: Path) -> Made:
     """Let pylance make a change of a copy of the dataset."""
-    _copy(base, folder)
+    copy_dataset(base, folder)
     CHANGES[name](lance.dataset(folder, version=version))
     store = SimulatedStore()
     table = at(store, load(store, folder))
@@ -81,7 +81,7 @@ async def make(name: str, base: Path, version: int, folder: Path) -> Made:
 
 def reference_verdict(mine: Made, theirs: Made, scratch: Path) -> Verdict | None:
     """Let pylance make a change on top of another that it has not seen; None if it is confused."""
-    _copy(theirs.folder, scratch)
+    copy_dataset(theirs.folder, scratch)
     try:
         CHANGES[mine.name](lance.dataset(scratch, version=mine.read.version))
     except (OSError, ValueError) as exc:
@@ -126,7 +126,7 @@ def agree(reference: Verdict | None, own: Verdict) -> bool:
     return reference is (Verdict.COMPATIBLE if own is Verdict.REBASE else own)
 
 
-def _copy(dataset: Path, folder: Path) -> None:
+def copy_dataset(dataset: Path, folder: Path) -> None:
     """Copy by links: what is in a dataset is never written to again, the version hint aside."""
     hint = shutil.ignore_patterns("latest_version_hint.json")
     shutil.copytree(dataset, folder, copy_function=os.link, ignore=hint)
