@@ -14,11 +14,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyroaring import BitMap
 
 import alance
 from alance.dataset.dataset import Dataset
 from alance.io.simulated import SimulatedStore
 from alance.session import DeletedOffsets
+from alance.table.deletion import write_deletion_file
 from alance.table.manifest import BasePath, DeletionKind
 from tests.dataset.helpers import ROOT, column_a, numbers, open_on, write_on
 
@@ -144,6 +146,28 @@ async def test_rows_deleted_across_windows_and_pages(tmp_path: Path, num_deleted
     wanted = np.random.default_rng(4).integers(0, len(live), 300)
     assert (await ds.take(wanted)).equals(live.take(wanted))
     assert lance.dataset(ds.uri).to_table().equals(live)
+
+
+async def test_a_fragment_of_which_all_rows_are_deleted(tmp_path: Path) -> None:
+    """No writer should leave one, but a deletion file may say so."""
+    ds = await alance.write_dataset(numbers(0, 30), tmp_path / ROOT, max_rows_per_file=10)
+    places, middle = ds._handle.places, ds.fragments[1]
+    file = await write_deletion_file(
+        places.client, places.root, middle.id, BitMap(range(10)), read_version=1
+    )
+    emptied = (ds.fragments[0], replace(middle, deletion_file=file), ds.fragments[2])
+    ds = Dataset(ds._handle, replace(ds._manifest, fragments=emptied))
+    left = [*range(10), *range(20, 30)]
+    assert column_a(await ds.to_table()) == left
+    assert column_a(await ds.to_table(limit=5, offset=8)) == left[8:13]
+    assert column_a(await ds.take([9, 10, 0])) == [9, 20, 0]
+    assert column_a(await ds.take_rows([5, 1 << 32, 2 << 32])) == [5, 20]
+    assert await ds.count_rows("a < 25") == 15
+    assert column_a(await ds.scan(fragments=[1]).to_table()) == []
+    ds = await ds.delete("a < 5")
+    assert [fragment.num_rows for fragment in ds.fragments] == [5, 0, 10]
+    assert column_a(await ds.to_table()) == left[5:]
+    assert column_a(lance.dataset(ds.uri).to_table()) == left[5:]
 
 
 async def test_deletion_files_come_in_one_round_with_footers(tmp_path: Path) -> None:
