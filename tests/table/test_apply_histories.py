@@ -23,6 +23,7 @@ from alance.table.wire import build_manifest
 from alance.table.wire_indices import build_indices, parse_indices
 from alance.table.wire_transaction import build_transaction, parse_transaction
 from tests.table import histories
+from tests.table.walks import walk
 
 History: TypeAlias = Callable[[Path, bool], None]
 
@@ -94,8 +95,18 @@ def assert_equal(mine: Manifest, theirs: Manifest) -> None:
 def test_each_version_as_the_reference_built_it(
     history: History, stable: bool, tmp_path: Path
 ) -> None:
-    path = tmp_path / "t.lance"
-    history(path, stable)
+    history(tmp_path / "t.lance", stable)
+    assert_rebuilt(tmp_path / "t.lance")
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_each_version_of_a_random_walk(seed: int, tmp_path: Path) -> None:
+    walk(tmp_path / "t.lance", seed)
+    assert_rebuilt(tmp_path / "t.lance")
+
+
+def assert_rebuilt(path: Path) -> None:
+    """Each version follows from the one before and the record of its change."""
     known = histories.manifests(path)
     assert len(known) > 2
     base = None
