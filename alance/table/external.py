@@ -132,11 +132,15 @@ class ExternalHandler:
         """
         final = manifest_path(root, version, naming)
         staged = f"{final}-{uuid.uuid4()}"
-        # Were the version before this one left half way, listings would have a gap from now on.
-        await run_all([
-            partial(store.put, staged, data),
-            partial(self._finish_version, store, root, version - 1),
-        ])
+        try:
+            # Were the version before this one left half way, listings would have a gap from now on.
+            await run_all([
+                partial(store.put, staged, data),
+                partial(self._finish_version, store, root, version - 1),
+            ])
+        except BaseException:
+            await discard(store, [staged])  # no entry can name it
+            raise
         entry = ManifestEntry(version, staged, sum(map(len, data)))
         try:
             await _asked(self._entries.put_if_absent(_dataset(store, root), entry))
@@ -163,8 +167,9 @@ class ExternalHandler:
         entry = await _asked(self._entries.get(_dataset(store, root), version))
         path = manifest_path(root, version, naming)
         if entry is not None:
-            entry = await self._settled(store, root, entry)
-            path = entry.path
+            if _naming(root, entry) is not naming:
+                return None  # it goes by its other name
+            await self._settled(store, root, entry)
         try:
             data = await read_object(store, path, bytes_max=MANIFEST_BYTES_MAX)
         except ObjectNotFoundError:

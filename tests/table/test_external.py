@@ -204,7 +204,9 @@ async def test_names_stay_what_they_are() -> None:
     base = await read_manifest(at(store))
     await put(store, append(base, "x"), base)
     assert final(2, Naming.V1) in store.objects
-    assert (await read_manifest(at(store))).version == 2
+    for number in (None, 2):
+        found = await read_manifest(at(store), number)
+        assert (found.version, found.naming) == (2, Naming.V1)
 
 
 @pytest.mark.parametrize(
@@ -315,6 +317,21 @@ async def test_a_cancelled_commit_is_seen_through() -> None:
     store.hook = None
     assert paths(await read_manifest(at(store))) == ["create", "x"]
     assert (staged_objects(store), final(2) in store.objects) == ([], True)
+
+
+async def test_a_staged_manifest_that_fails_is_removed() -> None:
+    store, base = await table()
+
+    async def fail(request: Request, moment: Moment) -> None:
+        if request.kind == "put" and moment is Moment.AFTER:
+            raise StoreTimeoutError("down", path=request.path)
+
+    store.hook = fail
+    with pytest.raises(CommitStateUnknownError):
+        await put(store, append(base, "x"), base)
+    assert staged_objects(store) == []
+    store.hook = None
+    assert (await read_manifest(at(store))).version == 1
 
 
 async def test_put_raises_where_another_was_first() -> None:
