@@ -49,10 +49,11 @@ Not among the pairs, as this library makes no such change itself:
   second is run again, while the reference merges the two histories.
 - Where `Clone` would be the change to be committed: it begins a table, so it follows nothing.
 
-Where a change goes ahead, both libraries make the same table of it (`integration/test_outcomes.py`),
-with one exception: a projection (a column dropped, renamed, or required) carries the whole schema as
-its writer read it. Where metadata of the schema or of a field was changed meanwhile, pylance puts
-back what was before; here it stays as it was changed.
+Where a change goes ahead, both libraries make the same table of it, as
+`integration/test_outcomes.py` shows. There is one exception: a projection (a column dropped,
+renamed, or required) carries the whole schema as its writer read it. Where metadata of the schema
+or of a field was changed meanwhile, pylance puts back what was before; here it stays as it was
+changed.
 """
 
 

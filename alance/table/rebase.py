@@ -125,9 +125,10 @@ class _Merge:
     async def run(self, operation: Delete | Update) -> Rebased:
         """Read and check everything before anything is written."""
         marked = self._marked(operation)
-        await run_all([partial(self._read, fragment) for fragment in marked])
-        emptied = {f.id for f in marked if len(self.vectors[f.id]) == f.physical_rows}
-        kept = [fragment for fragment in marked if fragment.id not in emptied]
+        await run_all([partial(self._read, fragment, now) for fragment, now in marked])
+        mine = [fragment for fragment, _ in marked]
+        emptied = {f.id for f in mine if len(self.vectors[f.id]) == f.physical_rows}
+        kept = [fragment for fragment in mine if fragment.id not in emptied]
         try:
             await run_all([partial(self._write, fragment) for fragment in kept])
         except BaseException:
@@ -140,11 +141,17 @@ class _Merge:
                 operation=self._merged(operation, emptied),
             ),
             self._written(),
-            tuple(self._own_paths(marked)),
+            tuple(self._own_paths(mine)),
         )
 
-    def _marked(self, operation: Delete | Update) -> list[Fragment]:
-        """Fragments of the transaction in which others deleted rows, as it would leave them."""
+    def _marked(self, operation: Delete | Update) -> list[tuple[Fragment, Fragment]]:
+        """Fragments in which others deleted rows: as the transaction leaves them, and as they are.
+
+        Raises
+        ------
+        RetryableCommitError
+            More than rows changed, or which ones is not known.
+        """
         before = {fragment.id: fragment for fragment in self.read.fragments}
         now = {fragment.id: fragment for fragment in self.current.fragments}
         for i in _removed(operation):
@@ -163,21 +170,20 @@ class _Merge:
             deletes = fragment.deletion_file not in (None, was.deletion_file)
             if not deletes or not self.affected_rows.get(fragment.id):
                 raise self._retry(fragment.id, "has other deleted rows")
-            marked.append(fragment)
+            marked.append((fragment, found))
         return marked
 
-    async def _read(self, fragment: Fragment) -> None:
+    async def _read(self, fragment: Fragment, now: Fragment) -> None:
         """Unite what is deleted now with what is to be, unless they have rows in common."""
         mine = self.affected_rows[fragment.id]
-        found = next(each for each in self.current.fragments if each.id == fragment.id)
         deleted = BitMap()
-        if found.deletion_file is not None:
-            base_id = found.deletion_file.base_id
+        if now.deletion_file is not None:
+            base_id = now.deletion_file.base_id
             place = (self.store, self.root) if base_id is None else self.bases.get(base_id)
             if place is None:
                 raise self._retry(fragment.id, f"has its deletion file below base path {base_id}")
             try:
-                deleted = BitMap(await read_deletion_vector(*place, found))
+                deleted = BitMap(await read_deletion_vector(*place, now))
             except ObjectNotFoundError as exc:
                 raise self._retry(fragment.id, "has a deletion file that is gone") from exc
         if mine.intersect(deleted):
