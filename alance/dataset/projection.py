@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from alance.dataset.json_values import read_json
 from alance.dataset.row_columns import PSEUDO_COLUMNS, ROW_ADDRESS, ROW_ID
@@ -15,10 +15,13 @@ from alance.encodings.assemble import LeafCounts, items_per_row
 from alance.errors import InvalidInputError, UnsupportedFeatureError
 from alance.file.schema import Leaf, Nesting, Schema
 from alance.file.storable import lies_in_lists
-from alance.query.evaluate import evaluate, filter_mask
-from alance.query.expression import Expression
-from alance.query.parser import parse_expression, parse_filter
 from alance.types import FileVersion
+
+if TYPE_CHECKING:
+    from alance.query import Expression
+
+# SQL is imported where it is needed: its parser and Arrow's functions take as long to load as all
+# else, and many programs only read columns.
 
 __all__ = [
     "Columns",
@@ -92,6 +95,8 @@ class FilterPlan:
         num_rows
             Rows read.
         """
+        from alance.query import filter_mask
+
         batch = _batch(arrays, self.schema, num_rows)
         mask = filter_mask(self.predicate, batch)
         return mask, batch if mask.true_count == num_rows else batch.filter(mask)
@@ -165,7 +170,7 @@ class Projection:
         arrow = schema.to_arrow()
         pseudo = _pseudo_fields(schema) if has_pseudo else pa.schema([])
         known = pa.schema([*arrow, *pseudo])
-        predicate = None if filter is None else parse_filter(filter, known)
+        predicate = None if filter is None else _parse_filter(filter, known)
         outputs = _outputs(schema, arrow, pseudo, columns)
         for name, is_wanted in ((ROW_ID, with_row_id), (ROW_ADDRESS, with_row_address)):
             if is_wanted:
@@ -204,6 +209,8 @@ class Projection:
         """
         batch = _batch(arrays, self._read_schema, num_rows)
         if self.filter is not None:
+            from alance.query import filter_mask
+
             mask = filter_mask(self.filter, batch)
             num_rows = mask.true_count
             batch = batch.filter(mask)
@@ -237,9 +244,15 @@ class Projection:
 
     def _column(self, output: _Output, batch: pa.RecordBatch) -> pa.Array:
         if output.expression is not None:
+            from alance.query import evaluate
+
             return evaluate(output.expression, batch)
         column = batch.column(batch.schema.get_field_index(output.path[0]))
-        return pc.struct_field(column, list(output.path[1:])) if output.path[1:] else column
+        if not output.path[1:]:
+            return column
+        import pyarrow.compute as pc
+
+        return pc.struct_field(column, list(output.path[1:]))
 
 
 def _batch(columns: Sequence[pa.Array], schema: pa.Schema, num_rows: int) -> pa.RecordBatch:
@@ -322,7 +335,7 @@ def _outputs(
         known = pa.schema([*arrow, *pseudo])
         found = []
         for name, sql in columns.items():
-            expression = parse_expression(sql, known)
+            expression = _parse_expression(sql, known)
             found.append(_Output(pa.field(name, expression.type), (), expression))
         return tuple(found)
     stored = [column for column in columns if column not in pseudo.names]
@@ -365,6 +378,18 @@ def _outermost(names: Mapping[str, None]) -> list[str]:
         for name in names
         if not any(name[: dot.start() + 1] in names for dot in _SEPARATOR.finditer(name))
     ]
+
+
+def _parse_filter(sql: str, schema: pa.Schema) -> Expression:
+    from alance.query import parse_filter
+
+    return parse_filter(sql, schema)
+
+
+def _parse_expression(sql: str, schema: pa.Schema) -> Expression:
+    from alance.query import parse_expression
+
+    return parse_expression(sql, schema)
 
 
 def _plan_filter(

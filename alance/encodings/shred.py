@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from alance.encodings.assemble import is_list, is_struct_list, variable_bits
 from alance.encodings.blocks import (
@@ -178,11 +177,10 @@ def _without_null_items(array: pa.DictionaryArray) -> pa.DictionaryArray:
     items = array.dictionary
     if items.null_count == 0:
         return array
-    kept = pc.drop_null(items)
-    new_index = pc.subtract(pc.cumulative_sum(pc.cast(items.is_valid(), pa.int64())), 1)
-    mapped = pc.if_else(items.is_valid(), new_index, pa.scalar(None, pa.int64()))
+    valid = items.is_valid().to_numpy(zero_copy_only=False)
+    mapped = pa.array(np.cumsum(valid) - 1, pa.int64(), mask=~valid)
     indices = mapped.take(array.indices).cast(array.type.index_type)
-    return pa.DictionaryArray.from_arrays(indices, kept)
+    return pa.DictionaryArray.from_arrays(indices, items.drop_null())
 
 
 def arrow_to_block(array: pa.Array) -> DataBlock:
@@ -197,7 +195,7 @@ def arrow_to_block(array: pa.Array) -> DataBlock:
     if pa.types.is_dictionary(kind):
         indices = array.indices
         if indices.null_count:
-            indices = pc.fill_null(indices, 0)
+            indices = indices.fill_null(0)
         codes = arrow_to_block(indices)
         assert isinstance(codes, FixedWidthBlock)
         return DictionaryBlock(codes, arrow_to_block(array.dictionary))
@@ -230,7 +228,7 @@ def _packed(array: pa.StructArray) -> PackedStructBlock:
     members = []
     for i, item in enumerate(array.type):
         member = array.field(i)
-        if member.null_count and pc.any(pc.and_(array.is_valid(), member.is_null())).as_py():
+        if member.null_count and array.filter(member.is_null()).null_count < member.null_count:
             raise InvalidInputError(
                 f"member {item.name!r} of a packed struct holds nulls, for which packed structs "
                 "have no place; fill them, or remove 'lance-encoding:packed' from the metadata"
@@ -253,14 +251,12 @@ def _variable(array: pa.Array, width: int) -> VariableWidthBlock:
 
 def _empty_nulls(array: pa.Array) -> pa.Array:
     """The format wants null slots of zero length; Arrow allows garbage there."""
-    lengths = pc.binary_length(array)
-    offsets_span = array.buffers()[1]
     dtype = np.int32 if variable_bits(array.type) == 32 else np.int64
-    offsets = np.frombuffer(offsets_span, dtype)
-    span = int(offsets[array.offset + len(array)]) - int(offsets[array.offset])
-    if (pc.sum(lengths).as_py() or 0) == span:
+    offsets = np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array) + 1]
+    is_null = array.is_null().to_numpy(zero_copy_only=False)
+    if not np.diff(offsets)[is_null].any():
         return array
-    return pc.fill_null(array, pa.scalar(b"").cast(array.type))
+    return array.fill_null(pa.scalar(b"").cast(array.type))
 
 
 def prune(array: pa.Array, path: Sequence[int]) -> pa.Array:
