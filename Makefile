@@ -29,8 +29,9 @@ test: $(INSTALLED) ## run the tests (a few minutes on 2 cores)
 demo: $(INSTALLED) ## run the main job on a local S3 server, or on STORE=/some/dir
 	$(BIN)/python -m demo $(if $(STORE),--store "$(STORE)")
 
-bench: $(INSTALLED) ## compare speed and requests with pylance
-	$(BIN)/python -m benchmarks
+BENCH ?=
+bench: $(INSTALLED) ## compare speed and requests with pylance, e.g. BENCH="remote --latency 30"
+	$(BIN)/python -m benchmarks $(BENCH)
 
 lint: $(INSTALLED) ## ruff and codespell
 	$(BIN)/ruff check .
