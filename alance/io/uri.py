@@ -142,9 +142,8 @@ def _parse_with_dynamodb(text: str, given: StorageOptions) -> tuple[StoreConfig,
         )
     endpoint = os.environ.get(_DYNAMODB_OPTION.upper())
     if isinstance(given, Mapping):
-        mine = {name: str(name).lower() == _DYNAMODB_OPTION for name in given}
-        endpoint = next((_text(name, given[name]) for name in given if mine[name]), endpoint)
-        given = {name: value for name, value in given.items() if not mine[name]}
+        named_so = [name for name in given if str(name).lower() == _DYNAMODB_OPTION]
+        endpoint = next((_text(name, given[name]) for name in named_so), endpoint)
     config, path = parse_uri("s3" + place.removeprefix(_WITH_DYNAMODB), given)
     if getattr(config.store, "prefix", None):
         raise InvalidInputError(
@@ -173,7 +172,7 @@ def _config(scheme: str, bucket: str, given: StorageOptions) -> StoreConfig:
     named: dict[str, str] = {}
     for name, value in options.items():
         lower = str(name).lower()
-        if not lower.startswith(foreign):
+        if not lower.startswith(foreign) and lower != _DYNAMODB_OPTION:
             named[_OWN_NAMES.get(lower, lower)] = _text(name, value)
     return StoreConfig(scheme, bucket, tuple(sorted(named.items())), credentials)
 

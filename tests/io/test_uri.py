@@ -74,7 +74,7 @@ def test_a_dynamodb_table_beside_the_bucket(monkeypatch: pytest.MonkeyPatch) -> 
     assert (config.url, path) == ("s3://bucket", "a/b c")
     assert (config.manifest_table, config.manifest_endpoint) == ("my-table", "http://localhost:1")
     assert config.options == (("aws_region", "eu-central-1"),)
-    plain, _ = parse_uri("s3://bucket/x", {"aws_region": "eu-central-1"})
+    plain, _ = parse_uri("s3://bucket/x", options)
     assert (plain.manifest_table, plain.key) == (None, config.key)
     monkeypatch.setenv("DYNAMODB_ENDPOINT", "http://localhost:2")
     config, _ = parse_uri("s3+ddb://bucket/x?ddbTableName=t")
