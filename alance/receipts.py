@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from alance.telemetry import is_loaded, observed
+
 __all__ = [
     "Receipt",
     "RequestMeter",
@@ -26,6 +28,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _receipts: ContextVar[tuple[Receipt, ...]] = ContextVar("alance_receipts", default=())
+_is_shown: ContextVar[bool] = ContextVar("alance_is_shown", default=False)
+"""Whether this task works for a call that OpenTelemetry is shown."""
 _chain: ContextVar[int] = ContextVar("alance_chain", default=0)
 """Requests that this task has waited for, one after the other, itself or in tasks it waited for."""
 
@@ -85,6 +89,18 @@ class Receipt:
         """Seconds with a request open, see the class."""
         running = time.monotonic() - self._open_since if self._open else 0.0
         return self._done_s + running
+
+    def figures(self) -> dict[str, int | float]:
+        """All counts by name, requests of all kinds together."""
+        return {
+            "requests": self.num_requests,
+            "rounds": self.rounds,
+            "bytes_fetched": self.bytes_fetched,
+            "bytes_used": self.bytes_used,
+            "bytes_written": self.bytes_written,
+            "retries": self.retries,
+            "wait_s": self.wait_s,
+        }
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.requests.items()))
@@ -151,15 +167,21 @@ def waited_for(place: int) -> None:
 
 
 def one_call(
-    function: Callable[P, Coroutine[Any, Any, T]],
+    function: Callable[P, Coroutine[Any, Any, T]], *, name: str | None = None
 ) -> Callable[P, Coroutine[Any, Any, T]]:
     """Mark a coroutine function as one call: its requests follow one another only where they must.
 
-    What runs inside, in any task, is then known not to have waited for a sibling that is done.
-    """
+    What runs inside, in any task, is then known not to have waited for a sibling that is done. A
+    call that is not part of another one is shown to OpenTelemetry, if the program uses that.
 
-    @wraps(function)
-    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+    Parameters
+    ----------
+    name
+        What OpenTelemetry shall call it; None takes the function's.
+    """
+    shown = name or function.__name__
+
+    async def counted(*args: P.args, **kwargs: P.kwargs) -> T:
         next_place()
         receipts = _receipts.get()
         for one in receipts:
@@ -169,6 +191,17 @@ def one_call(
         finally:
             for one in receipts:
                 one._calls -= 1
+
+    @wraps(function)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        if _is_shown.get() or not is_loaded():
+            return await counted(*args, **kwargs)
+        token = _is_shown.set(True)
+        try:
+            with receipt() as spent, observed(shown, spent.figures):
+                return await counted(*args, **kwargs)
+        finally:
+            _is_shown.reset(token)
 
     return call
 

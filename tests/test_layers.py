@@ -13,7 +13,7 @@ FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 70
 
 LAYERS = (
-    {"errors", "types", "limits", "receipts", "_aio", "proto"},
+    {"errors", "types", "limits", "receipts", "telemetry", "_aio", "proto"},
     {"kernels"},
     {"encodings"},
     {"file"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import anyio
 import anyio.abc
@@ -108,7 +109,7 @@ class ScanRun:
         self._num_workers = 0
         self._is_all_planned = False
 
-    @one_call
+    @partial(one_call, name="scan")
     async def produce(self) -> None:
         """Read to the end, or until cancelled."""
         options = self._options

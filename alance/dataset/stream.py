@@ -28,7 +28,8 @@ class BatchStream(AsyncIterator[pa.RecordBatch]):
         try:
             batch = await self._delivery.take()
         finally:
-            del self  # tracebacks of a cancellation keep this frame, which must not keep the iterator
+            # Tracebacks of a cancellation keep this frame, which must not keep the iterator.
+            del self
         if batch is None:
             raise StopAsyncIteration
         return batch
