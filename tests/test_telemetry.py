@@ -108,9 +108,7 @@ async def test_counters(telemetry: Telemetry, tmp_path: Path) -> None:
         ds = await alance.write_dataset(numbers(0, 100), tmp_path / ROOT)
         await ds.take([5])
     counts = telemetry.counts
-    requests = (
-        counts["alance.requests", "write_dataset"] + counts["alance.requests", "Dataset.take"]
-    )
+    requests = counts["alance.requests", "write_dataset"] + counts["alance.requests", "take"]
     assert requests == spent.num_requests
     assert counts["alance.bytes_written", "write_dataset"] == spent.bytes_written
     assert telemetry.units["alance.bytes_written"] == "By"
