@@ -218,6 +218,7 @@ def count_for(spent: Receipt) -> None:
         one.bytes_used += spent.bytes_used
         one.bytes_written += spent.bytes_written
         one.retries += spent.retries
+        one.hedges += spent.hedges
     waited_for(place + spent.rounds)
 
 

@@ -10,16 +10,17 @@ from functools import partial
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 
 from alance.io.coalesce import cut, locate, plan_requests
 from alance.io.gate import Cost, Kind, RequestGate
-from alance.io.link import Link, StoreStats
-from alance.io.local import LocalFileStore
+from alance.io.link import StoreStats
+from alance.io.local import CACHED_GAP_BYTES, LocalFileStore, may_read_at_once
+from alance.io.metered_upload import MeteredUpload
 from alance.io.obstore import ObstoreStore
 from alance.io.opening import limits_of, open_store, path_in_store
 from alance.io.scheduler import Scheduler
 from alance.io.store import (
-    UPLOAD_PART_BYTES,
     Data,
     ObjectInfo,
     ObjectStore,
@@ -35,12 +36,12 @@ __all__ = ["CachedReads", "StoreClient", "StoreClients"]
 
 LIST_PAGE = 1000
 """Objects that one listing request answers with, at most."""
+IN_ONE_THREAD_BYTES_MAX = 16 << 20
+"""More is read in several threads, and not before its turn."""
 LISTING = Kind(bounded=False)
 """Of many requests, each of which has the store's own time limit."""
 CONDITIONAL = Kind(idempotent=False)
 """Once sent, whoever sent it finds out what became of it."""
-PARTS = Kind(idempotent=False, bounded=False)
-"""A piece of a long upload: obstore retries the parts."""
 
 
 @dataclass(slots=True)
@@ -59,14 +60,21 @@ class StoreClient:
     ----------
     store
         The store behind it; equal clients over the same store object share their reads.
-    scheduler, gate
-        The session's.
+    scheduler, gate, readers
+        The session's; `readers` are the threads that may copy cached files.
     """
 
-    def __init__(self, store: ObjectStore, scheduler: Scheduler, gate: RequestGate) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        scheduler: Scheduler,
+        gate: RequestGate,
+        readers: anyio.CapacityLimiter,
+    ) -> None:
         self._store = store
         self._scheduler = scheduler
         self._gate = gate
+        self._readers = readers
         self._link = gate.link(store)
 
     @property
@@ -100,9 +108,8 @@ class StoreClient:
         See `Scheduler.get_ranges` for parameters, results, errors and cost.
         """
         if isinstance(self._store, LocalFileStore):
-            found = self._store.read_cached(path, ranges)
+            found = await self._read_if_cached(self._store, path, ranges)
             if found is not None:
-                await self._count_at_once(found)
                 return found
         return await self._scheduler.get_ranges(self._store, path, ranges, priority=priority)
 
@@ -131,9 +138,11 @@ class StoreClient:
         if not isinstance(self._store, LocalFileStore):
             return None
         extents = plan_requests(
-            ranges, gap_bytes_max=self._link.merge_gap_bytes, request_bytes_max=sys.maxsize
+            ranges,
+            gap_bytes_max=min(CACHED_GAP_BYTES, self._link.merge_gap_bytes),
+            request_bytes_max=sys.maxsize,
         )
-        found = self._store.read_cached(path, extents, bytes_max=sys.maxsize)
+        found = self._store.read_cached(path, extents)
         if found is None:
             return None
         reads.num_requests += len(extents)
@@ -151,20 +160,26 @@ class StoreClient:
         waited_for(place)
         meter.close(answered=True, bytes_fetched=reads.bytes_fetched, requests=reads.num_requests)
 
-    async def _count_at_once(self, found: Sequence[memoryview]) -> None:
-        """Count reads that were answered on the spot, and let other tasks have their turn.
-
-        A caller that reads on and on from memory would keep the event loop to itself.
-        """
-        num_bytes = sum(view.nbytes for view in found)
-        meter, place = self._gate.meter("get"), next_place()
-        meter.sent()
-        self._gate.count_used(num_bytes)
-        try:
+    async def _read_if_cached(
+        self, store: LocalFileStore, path: str, ranges: Sequence[ByteRange]
+    ) -> list[memoryview] | None:
+        """Read ranges that the kernel holds in memory: few at once, many in a thread."""
+        if sum(one.num_bytes for one in ranges) > IN_ONE_THREAD_BYTES_MAX:
+            return None
+        reads = CachedReads()
+        if may_read_at_once(ranges):
+            found = store.read_cached(path, ranges)
+            if found is None:
+                return None
+            num_bytes = sum(view.nbytes for view in found)
+            reads = CachedReads(max(len(found), 1), num_bytes, num_bytes)
+            # A caller that reads on and on from memory would keep the event loop to itself.
             await anyio.lowlevel.checkpoint()
-        finally:
-            waited_for(place)
-            meter.close(answered=True, bytes_fetched=num_bytes, requests=max(len(found), 1))
+        else:
+            work = partial(self.read_cached, path, ranges, reads)
+            found = await anyio.to_thread.run_sync(work, limiter=self._readers)
+        self.count_cached(reads)
+        return found
 
     async def get_range(self, path: str, start: int, stop: int) -> memoryview:
         """Bytes [start, stop) of an object, planned as in `get_ranges`."""
@@ -235,7 +250,7 @@ class StoreClient:
         A write that sends parts takes one slot of `Limits.requests_max`, however many of its parts
         are under way behind it.
         """
-        return _MeteredUpload(await self._store.open_upload(path), self._gate, self._link)
+        return MeteredUpload(await self._store.open_upload(path), self._gate, self._link)
 
     async def delete(self, path: str) -> None:
         """Remove an object; no error when there is none."""
@@ -265,6 +280,7 @@ class StoreClients:
         self._limits = limits
         self._gate = RequestGate(limits)
         self._scheduler = Scheduler(limits, self._gate)
+        self._readers = anyio.CapacityLimiter(limits.decoders_max)
         self._opened: dict[tuple[object, ...], tuple[ObjectStore, StoreConfig]] = {}
 
     def sibling(self) -> StoreClients:
@@ -318,83 +334,7 @@ class StoreClients:
 
     def wrap(self, store: ObjectStore) -> StoreClient:
         """Client for a store of the caller's own, in this session's limits and counters."""
-        return StoreClient(store, self._scheduler, self._gate)
-
-
-class _MeteredUpload:
-    """An upload whose requests pass the gate; counts them by the rule of `UPLOAD_PART_BYTES`."""
-
-    def __init__(self, upload: Upload, gate: RequestGate, link: Link) -> None:
-        self._upload = upload
-        self._gate = gate
-        self._link = link
-        self._num_bytes = 0
-
-    async def write(self, data: Data) -> None:
-        """Add bytes; may wait until earlier ones have been sent."""
-        views = buffers_of(data)
-        before = self._num_bytes
-        self._num_bytes += sum(view.nbytes for view in views)
-        parts = _full_parts(self._num_bytes) - _full_parts(before)
-        starts = before <= UPLOAD_PART_BYTES < self._num_bytes
-        if not (parts or starts):
-            await self._upload.write(views)
-            return
-        sent = Cost(
-            bytes_written=parts * UPLOAD_PART_BYTES,
-            requests=parts + starts,
-            rounds=1 + starts,
-        )
-        await self._gate.run(
-            partial(self._upload.write, views),
-            link=self._link,
-            meter=self._gate.meter("multipart"),
-            cost=lambda _: sent,
-            kind=PARTS,
-        )
-
-    async def finish(self) -> None:
-        """Send the rest and make the object appear."""
-        rest = self._num_bytes % UPLOAD_PART_BYTES
-        multipart = self._num_bytes > UPLOAD_PART_BYTES
-        sent = (
-            Cost(bytes_written=rest, requests=1 + bool(rest), rounds=1 + bool(rest))
-            if multipart
-            else Cost(bytes_written=self._num_bytes)
-        )
-        await self._gate.run(
-            self._upload.finish,
-            link=self._link,
-            meter=self._gate.meter("multipart" if multipart else "put"),
-            cost=lambda _: sent,
-            kind=PARTS if multipart else Kind(),
-        )
-
-    async def abort(self) -> None:
-        """Forget the object and what was sent of it; not interrupted by cancellation."""
-        with anyio.CancelScope(shield=True):
-            if self._num_bytes > UPLOAD_PART_BYTES:
-                await self._gate.run(
-                    self._upload.abort,
-                    link=self._link,
-                    meter=self._gate.meter("multipart"),
-                    kind=PARTS,
-                )
-            else:
-                await self._upload.abort()
-
-
-def _cut(one: ByteRange, extents: Sequence[ByteRange], found: Sequence[memoryview]) -> memoryview:
-    """Bytes of a range out of the reads that hold it."""
-    if not one.num_bytes:
-        return memoryview(b"")
-    place = locate(one, extents)
-    return cut(one, extents[place], found[place])
-
-
-def _full_parts(num_bytes: int) -> int:
-    """Parts of an upload that are full once this much was written; none while one PUT may do."""
-    return num_bytes // UPLOAD_PART_BYTES if num_bytes > UPLOAD_PART_BYTES else 0
+        return StoreClient(store, self._scheduler, self._gate, self._readers)
 
 
 def _cost_of_list(found: Sequence[ObjectInfo]) -> Cost:
@@ -405,3 +345,11 @@ def _cost_of_list(found: Sequence[ObjectInfo]) -> Cost:
 def _cost_of_put(views: Sequence[memoryview]) -> Callable[[None], Cost]:
     sent = Cost(bytes_written=sum(view.nbytes for view in views))
     return lambda _: sent
+
+
+def _cut(one: ByteRange, extents: Sequence[ByteRange], found: Sequence[memoryview]) -> memoryview:
+    """Bytes of a range out of the reads that hold it."""
+    if not one.num_bytes:
+        return memoryview(b"")
+    place = locate(one, extents)
+    return cut(one, extents[place], found[place])

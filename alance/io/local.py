@@ -14,10 +14,13 @@ from alance.io.obstore import ObstoreStore
 from alance.io.store import Data, Upload
 from alance.types import ByteRange
 
-__all__ = ["LocalFileStore"]
+__all__ = ["CACHED_GAP_BYTES", "LocalFileStore", "may_read_at_once"]
 
 CACHED_BYTES_MAX = 256 * 1024
+CACHED_RANGES_MAX = 64
 """Up to this much is first tried without a thread, in case the kernel has it in memory."""
+CACHED_GAP_BYTES = 16 << 10
+"""What is copied from the kernel's memory in the 2 us that a call takes; larger gaps are not."""
 NO_WAIT = getattr(os, "RWF_NOWAIT", 0)
 
 
@@ -37,30 +40,21 @@ class LocalFileStore(ObstoreStore):
         """A request is a thread's turn, some 50 us; memory copies a few GB/s."""
         return 64 << 10
 
-    def read_cached(
-        self, path: str, ranges: Sequence[ByteRange], *, bytes_max: int = CACHED_BYTES_MAX
-    ) -> list[memoryview] | None:
+    def read_cached(self, path: str, ranges: Sequence[ByteRange]) -> list[memoryview] | None:
         """Read what the kernel holds in memory, without waiting for anything.
-
-        Parameters
-        ----------
-        bytes_max
-            Answer None above it; the default is what may be copied on the event loop.
 
         Returns
         -------
         list of memoryview, or None
-            The bytes of all `ranges`; None when some of them are not in memory, or they are more
-            than `bytes_max`. Whoever asks then awaits `get_range`.
+            The bytes of all `ranges`; None when some of them are not in memory. Whoever asks then
+            awaits `get_range`.
         """
-        if not NO_WAIT or sum(one.num_bytes for one in ranges) > bytes_max:
-            return None
-        return self._read(path, ranges, NO_WAIT)
+        return self._read(path, ranges, NO_WAIT) if NO_WAIT else None
 
     async def get_range(self, path: str, start: int, stop: int) -> memoryview:
         """Bytes [start, stop) of a file; exactly that many, or an error."""
         ranges = (ByteRange(start, stop),)
-        found = self.read_cached(path, ranges)
+        found = self.read_cached(path, ranges) if may_read_at_once(ranges) else None
         if found is None:
             found = await in_thread(partial(self._read, path, ranges, 0))
             assert found is not None, "a read that may wait does not give up"
@@ -101,6 +95,13 @@ class LocalFileStore(ObstoreStore):
     async def open_upload(self, path: str) -> Upload:
         """Begin a file that is written in pieces."""
         return LocalUpload(path)
+
+
+def may_read_at_once(ranges: Sequence[ByteRange]) -> bool:
+    """Whether ranges are so few and small that the event loop can read them, if they are cached."""
+    if len(ranges) > CACHED_RANGES_MAX:
+        return False
+    return sum(one.num_bytes for one in ranges) <= CACHED_BYTES_MAX
 
 
 def _fill(fd: int, wanted: ByteRange, flags: int) -> memoryview:
