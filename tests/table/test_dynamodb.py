@@ -6,6 +6,8 @@ import pickle
 import uuid
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import lance
 import pyarrow as pa
 import pytest
@@ -131,6 +133,32 @@ async def test_both_libraries_commit_in_turn(tables: Tables) -> None:
         assert item["base_uri"]["S"] == f"{table}/t.lance"
         assert item["path"]["S"] == name
         assert item["committer"]["S"] == "lancedb"
+
+
+@pytest.mark.slow
+async def test_both_libraries_commit_at_once(tables: Tables) -> None:
+    uri, options = place(tables.create()), tables.options
+    await alance.write_dataset(rows(0), uri, storage_options=options)
+
+    def theirs(start: int) -> None:
+        for value in (start, start + 1):
+            lance.write_dataset(rows(value), uri, mode="append", storage_options=options)
+
+    async def ours(start: int) -> None:
+        session = alance.Session()
+        for value in (start, start + 1):
+            await alance.write_dataset(
+                rows(value), uri, mode="append", storage_options=options, session=session
+            )
+
+    async with anyio.create_task_group() as tg:
+        tg.start_soon(anyio.to_thread.run_sync, theirs, 10)
+        tg.start_soon(ours, 20)
+        tg.start_soon(ours, 30)
+    ds = await alance.open_dataset(uri, storage_options=options)
+    assert ds.version == 7
+    assert sorted((await ds.to_table())["i"].to_pylist()) == [0, 10, 11, 20, 21, 30, 31]
+    assert lance.dataset(uri, storage_options=options).count_rows() == 7
 
 
 async def test_a_dataset_that_pylance_made(tables: Tables) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import alance
-from alance.errors import AlreadyExistsError, InvalidInputError, StoreError
+from alance.errors import AlreadyExistsError, InvalidInputError, StoreError, StoreTimeoutError
 from alance.table.external import ExternalManifestStore, ManifestEntry
 from alance.table.sqlite_store import SqliteManifestStore
 
@@ -78,6 +79,18 @@ async def test_a_file_of_others_is_left_alone(tmp_path: Path) -> None:
     db.close()
     with pytest.raises(StoreError, match="no such column"):
         await SqliteManifestStore(tmp_path / "a.db").get("d", 1)
+
+
+async def test_a_file_that_stays_locked(
+    tmp_path: Path, entries: SqliteManifestStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("alance.table.sqlite_store.BUSY_S", 0.0)
+    await entries.put_if_absent("d", ManifestEntry(1, "p"))
+    with closing(sqlite3.connect(tmp_path / "entries.db", isolation_level=None)) as db:
+        db.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreTimeoutError, match="locked"):
+            await entries.put_if_absent("d", ManifestEntry(2, "p"))
+    await entries.put_if_absent("d", ManifestEntry(2, "p"))
 
 
 async def test_a_dataset(tmp_path: Path, entries: SqliteManifestStore) -> None:
