@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 from datetime import timedelta
 from pathlib import Path
@@ -357,3 +358,11 @@ async def test_a_branch_that_was_copied_elsewhere_stands_by_itself(
     below = await (await ds.branches.create("y")).append(numbers(7, 8))
     assert await values(below) == [0, 1, 2, 3, 4, 5, 7]
     assert list(await dataset.branches.list()) == ["x"]
+
+
+async def test_a_branch_travels_pickled(dataset: alance.Dataset) -> None:
+    branch = await (await dataset.branches.create("feat/x")).append(numbers(7, 8))
+    there = pickle.loads(pickle.dumps(branch))
+    assert (there.uri, there.branch, there.version) == (branch.uri, "feat/x", 3)
+    assert await values(there) == [0, 1, 2, 3, 4, 5, 7]
+    assert (await there.checkout(("main", None))).uri == dataset.uri
