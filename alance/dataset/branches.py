@@ -113,8 +113,7 @@ class Branches(Generic[D]):
         try:
             await main.store.put_if_absent(path, build_branch(branch))
         except AlreadyExistsError as exc:
-            # After a retry inside the store it may be our own.
-            if (await read_branch(main, name)).identifier != branch.identifier:
+            if not await self._is_ours(name, branch):
                 raise AlreadyExistsError(
                     f"{main.url} has a branch {name!r} already", path=path
                 ) from exc
@@ -133,6 +132,13 @@ class Branches(Generic[D]):
                     path=path,
                 ) from exc
             raise
+
+    async def _is_ours(self, name: str, branch: Branch) -> bool:
+        """Whether what stands there is what was put: after a retry inside the store it may be."""
+        with suppress(VersionNotFoundError):
+            found = await read_branch(self._handle.main, name)
+            return found.identifier == branch.identifier
+        return False
 
     async def _describe_new(self, source: Handle, manifest: Manifest) -> Branch:
         """Say what a new branch begins with."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from alance.dataset.committing import check_texts
 from alance.dataset.refs import list_tags, manifest_size, read_tag
-from alance.errors import AlreadyExistsError
+from alance.errors import AlreadyExistsError, VersionNotFoundError
 from alance.receipts import one_call
 from alance.table.refs import Tag, build_tag, check_tag_name, tag_path
 
@@ -86,8 +87,7 @@ class Tags:
         try:
             await self._handle.main.store.put_if_absent(path, build_tag(tag))
         except AlreadyExistsError as exc:
-            # After a retry inside the store it may be our own.
-            if await read_tag(self._handle.main, name) != tag:
+            if not await self._is_ours(name, tag):
                 raise AlreadyExistsError(
                     f"{self._handle.main.url} has a tag {name!r} already; move it with update",
                     path=path,
@@ -142,6 +142,12 @@ class Tags:
         """
         await read_tag(self._handle.main, name)
         await self._handle.main.store.delete(tag_path(self._handle.main.root, name))
+
+    async def _is_ours(self, name: str, tag: Tag) -> bool:
+        """Whether what stands there is what was put: after a retry inside the store it may be."""
+        with suppress(VersionNotFoundError):
+            return await read_tag(self._handle.main, name) == tag
+        return False
 
     async def _put(self, name: str, tag: Tag) -> None:
         main = self._handle.main

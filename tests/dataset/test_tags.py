@@ -170,6 +170,22 @@ async def test_a_lost_answer_does_not_make_a_second_tag() -> None:
     assert await ds.tags.get_version("x") == 1
 
 
+async def test_a_tag_that_went_while_it_was_in_the_way() -> None:
+    session = alance.Session()
+    memory = session.clients.open("memory://")[0].store
+    await write_on(session, memory, numbers(0, 3), "create")
+
+    def refuse(request: Request) -> None:
+        if request.kind == "put_if_absent":
+            raise alance.AlreadyExistsError("exists")
+
+    ds = await open_on(session, FaultyStore(memory, before=refuse))
+    with pytest.raises(alance.AlreadyExistsError, match="has a tag 'x' already"):
+        await ds.tags.create("x")
+    with pytest.raises(alance.AlreadyExistsError, match="has a branch 'x' already"):
+        await ds.branches.create("x")
+
+
 async def test_requests() -> None:
     session = alance.Session()
     store = CountingStore(session.clients.open("memory://")[0].store)
