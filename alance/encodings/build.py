@@ -98,6 +98,8 @@ def _chunk_values(
     if isinstance(block, PackedStructBlock):
         # The members decide: each of the two forms has one layout.
         return None if _is_variable(block) else choose_chunks(block, options, version)
+    if isinstance(block, FixedSizeListBlock) and _item_bits(block) == 0:
+        return None  # mini-block has no form for lists of nulls
     width = _value_bytes(block)
     wanted = options.structural_encoding
     if wanted == "fullzip" and _can_full_zip(block):
@@ -289,7 +291,7 @@ def _pack(
 
 def _zipped(values: DataBlock) -> tuple[Spec, FixedWidthBlock]:
     """Fixed-width values as whole bytes, and what describes them."""
-    if isinstance(values, FixedSizeListBlock) and _item_bits(values) > 1:
+    if isinstance(values, FixedSizeListBlock) and _item_bits(values) != 1:
         return describe(values), zip_validity(values)
     if not isinstance(values, FixedWidthBlock):
         raise UnsupportedFeatureError(

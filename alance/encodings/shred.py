@@ -201,7 +201,10 @@ def arrow_to_block(array: pa.Array) -> DataBlock:
         return DictionaryBlock(codes, arrow_to_block(array.dictionary))
     if pa.types.is_fixed_size_list(kind):
         items = array.values.slice(array.offset * kind.list_size, length * kind.list_size)
-        return FixedSizeListBlock(kind.list_size, length, _validity(items), arrow_to_block(items))
+        validity = _validity(items)
+        if pa.types.is_null(kind.value_type):
+            validity = np.zeros((len(items) + 7) // 8, np.uint8)
+        return FixedSizeListBlock(kind.list_size, length, validity, arrow_to_block(items))
     width = variable_bits(kind)
     if width:
         return _variable(array, width)

@@ -141,7 +141,7 @@ def _format_fixed_size_list(data_type: pa.FixedSizeListType, path: str) -> str:
         inner = BFLOAT16
     else:
         inner = format_logical_type(item_type, path)
-    bits = fixed_bits(item_type)
+    bits = _item_bits(item_type)
     if data_type.list_size < 1 or bits is None:
         raise _not_storable(data_type, path)
     if bits * data_type.list_size > VALUE_BITS_MAX:
@@ -239,9 +239,7 @@ def _parse_fixed_size_list(parameters: str, depth: int) -> pa.DataType | None:
         item = pa.field("item", pa.binary(2), metadata=metadata)
     else:
         item = pa.field("item", _parse(inner, depth))
-    bits = fixed_bits(item.type)
-    if bits is None and _is_null(item.type):
-        bits = 1  # their validity: only such lists have items without values
+    bits = _item_bits(item.type)
     if bits is None:
         raise UnsupportedFeatureError(
             f"fixed-size list of {inner!r}: only items of fixed width are known to this library",
@@ -250,6 +248,11 @@ def _parse_fixed_size_list(parameters: str, depth: int) -> pa.DataType | None:
     if bits * dimension > VALUE_BITS_MAX:
         return None
     return pa.list_(item, dimension)
+
+
+def _item_bits(data_type: pa.DataType) -> int | None:
+    """Bits of one item of a fixed-size list; only such lists have items without values."""
+    return 1 if _is_null(data_type) else fixed_bits(data_type)
 
 
 def _is_null(data_type: pa.DataType) -> bool:

@@ -36,7 +36,7 @@ _TYPES = (
     pa.dictionary(pa.int64(), pa.float32()),
     *(pa.list_(pa.float32(), 4), pa.list_(pa.bool_(), 3), pa.list_(pa.binary(3), 5)),
     *(pa.list_(pa.float64(), 31), pa.list_(pa.float64(), 32)),  # 32: 256 bytes, full-zip
-    pa.list_(pa.list_(pa.int16(), 3), 5),
+    *(pa.list_(pa.list_(pa.int16(), 3), 5), pa.list_(pa.null(), 9)),
     *(pa.uuid(), pa.bool8(), pa.fixed_shape_tensor(pa.float32(), (2, 3))),
 )
 TYPES: Mapping[str, pa.DataType] = MappingProxyType({

@@ -205,28 +205,6 @@ async def test_the_order_of_dictionaries_is_lost(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(
-    ("kind", "values"),
-    [
-        (pa.list_(pa.null(), 2), [[None, None], None, [None, None]]),
-        (pa.list_(pa.list_(pa.null(), 2)), [[[None, None], None], None, []]),
-    ],
-    ids=str,
-)
-async def test_lists_of_nulls_are_read_and_not_written(
-    kind: pa.DataType, values: list[object], version: str, tmp_path: Path
-) -> None:
-    table = pa.table({"c": pa.array(values, kind)})
-    theirs = _write_there(table, tmp_path / "there", version)
-    assert_same_table(theirs.to_table(), table)
-    ours = await alance.open_dataset(tmp_path / "there")
-    assert_same_table(await ours.to_table(), table)
-    assert_same_table(await ours.take([1, 0, 1]), table, [1, 0, 1])
-    with pytest.raises(alance.InvalidInputError, match="null"):
-        await alance.write_dataset(table, tmp_path / "here", data_storage_version=version)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
 async def test_no_value_in_lists_of_lists_of_null_structs(version: str, tmp_path: Path) -> None:
     """The reference counts nulls of structs wrongly where a page has no list inside them."""
     inner = pa.list_(pa.list_(pa.int32()))

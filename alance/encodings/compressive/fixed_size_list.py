@@ -136,6 +136,8 @@ def _levels(block: FixedSizeListBlock) -> tuple[list[tuple[Bytes, int]], FixedWi
         if level.validity is not None:
             bitmaps.append((level.validity, dimension))
         level = level.items
+    if isinstance(level, NullBlock):
+        level = FixedWidthBlock(0, level.num_values, np.empty(0, np.uint8))
     assert isinstance(level, FixedWidthBlock)
     return bitmaps, level, dimension
 
@@ -178,8 +180,8 @@ def zip_validity(block: FixedSizeListBlock) -> FixedWidthBlock:
     """Per-value form: each row's bitmaps, whole bytes each, before its items of whole bytes."""
     bitmaps, items, dimension = _levels(block)
     num_rows = block.num_values
-    item_bytes = items.data[: num_rows * dimension * items.bits_per_value // 8]
-    item_bytes = item_bytes.reshape(num_rows, -1)
+    row_bytes = dimension * items.bits_per_value // 8
+    item_bytes = items.data[: num_rows * row_bytes].reshape(num_rows, row_bytes)
     parts = []
     for bitmap, per_row in bitmaps:
         bits = np.unpackbits(bitmap, count=num_rows * per_row, bitorder="little")
