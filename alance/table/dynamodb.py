@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -24,8 +23,6 @@ from alance.errors import (
 from alance.table.external import ManifestEntry
 
 __all__ = ["DynamoManifestStore"]
-
-T = TypeVar("T")
 
 CONNECT_S = 5
 READ_S = 10
@@ -162,7 +159,8 @@ class DynamoManifestStore:
 
     async def _call(self, name: str, **arguments: Any) -> dict[str, Any]:
         """Send a request in a thread, which bounds itself; see `CONNECT_S`, `READ_S`."""
-        return await _in_thread(partial(self._send, name, arguments))
+        work = partial(self._send, name, arguments)
+        return await anyio.to_thread.run_sync(work, limiter=anyio.CapacityLimiter(1))
 
     def _send(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         client = self._client()
@@ -251,8 +249,3 @@ def _remake(table: str, options: dict[str, str | None]) -> DynamoManifestStore:
 def _base_uri(dataset: str) -> str:
     """Key of a dataset in its bucket, as other implementations write it."""
     return dataset.partition("://")[2].partition("/")[2]
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    """Run in a thread; how many run at once is the number of commits under way."""
-    return await anyio.to_thread.run_sync(work, limiter=anyio.CapacityLimiter(1))

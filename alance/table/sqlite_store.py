@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from functools import partial
 
@@ -27,10 +27,7 @@ _GET = "SELECT version, path, num_bytes FROM manifests WHERE dataset = ? AND ver
 _GET_LATEST = (
     "SELECT version, path, num_bytes FROM manifests WHERE dataset = ? ORDER BY version DESC LIMIT 1"
 )
-_PUT_IF_ABSENT = (
-    "INSERT INTO manifests (version, path, num_bytes, dataset) VALUES (?, ?, ?, ?) "
-    "ON CONFLICT DO NOTHING RETURNING version"
-)
+_PUT_IF_ABSENT = "INSERT INTO manifests (version, path, num_bytes, dataset) VALUES (?, ?, ?, ?)"
 _PUT = "UPDATE manifests SET path = ?, num_bytes = ? WHERE dataset = ? AND version = ?"
 _DELETE = "DELETE FROM manifests WHERE dataset = ?"
 
@@ -70,10 +67,12 @@ class SqliteManifestStore:
             It has one.
         """
         values = (entry.version, entry.path, entry.num_bytes, dataset)
-        if not await self._run(_PUT_IF_ABSENT, values):
+        try:
+            await self._run(_PUT_IF_ABSENT, values)
+        except sqlite3.IntegrityError as exc:
             raise AlreadyExistsError(
                 f"{self._path} has version {entry.version} of {dataset}", path=entry.path
-            )
+            ) from exc
 
     async def put(self, dataset: str, entry: ManifestEntry) -> None:
         """Replace the entry of a version; nothing happens when there is none."""
@@ -84,9 +83,12 @@ class SqliteManifestStore:
         await self._run(_DELETE, (dataset,))
 
     async def _run(self, sql: str, values: Sequence[object]) -> list[tuple[object, ...]]:
-        """Run one statement in a thread, durable when it returns."""
+        """Run one statement in a thread, durable when it returns; a taken key is left to callers."""
+        work = partial(_execute, self._path, sql, values)
         try:
-            return await _in_thread(partial(_execute, self._path, sql, values))
+            return await anyio.to_thread.run_sync(work, limiter=anyio.CapacityLimiter(1))
+        except sqlite3.IntegrityError:
+            raise
         except sqlite3.OperationalError as exc:
             kind = StoreTimeoutError if "locked" in str(exc) else StoreError
             raise kind(f"the manifest store {self._path} failed: {exc}", path=self._path) from exc
@@ -112,10 +114,3 @@ def _entry(rows: Sequence[tuple[object, ...]]) -> ManifestEntry | None:
     version, path, num_bytes = rows[0]
     assert isinstance(version, int)
     return ManifestEntry(version, str(path), num_bytes if isinstance(num_bytes, int) else None)
-
-
-async def _in_thread(
-    work: Callable[[], list[tuple[object, ...]]],
-) -> list[tuple[object, ...]]:
-    """Run in a thread; how many run at once is the number of commits under way."""
-    return await anyio.to_thread.run_sync(work, limiter=anyio.CapacityLimiter(1))
