@@ -83,7 +83,7 @@ class SqliteManifestStore:
         await self._run(_DELETE, (dataset,))
 
     async def _run(self, sql: str, values: Sequence[object]) -> list[tuple[object, ...]]:
-        """Run one statement in a thread, durable when it returns; a taken key is left to callers."""
+        """Run one statement in a thread, durable when it returns; callers judge a taken key."""
         work = partial(_execute, self._path, sql, values)
         try:
             return await anyio.to_thread.run_sync(work, limiter=anyio.CapacityLimiter(1))
