@@ -16,6 +16,7 @@ import pytest
 
 import alance
 from alance.io.client import StoreClients
+from alance.io.entity_tags import EntityTags
 from alance.limits import Limits
 from alance.testing.endpoint import EndpointThread, Fault, FaultKind, Settings, start_endpoint
 
@@ -131,10 +132,48 @@ async def test_an_object_that_becomes_shorter_is_an_error(endpoint: EndpointThre
     endpoint.objects.write(name, [whole[:20_000]])
     endpoint.reset()
     try:
-        with pytest.raises(alance.StoreError, match=r"has only 20000 bytes|416"):
+        with pytest.raises(alance.StoreError, match=r"has only 20000|416|replaced"):
             await ds.to_table()
     finally:
         endpoint.objects.write(name, [whole])
+
+
+async def test_an_object_that_is_replaced_is_an_error(endpoint: EndpointThread) -> None:
+    ds = await opened(endpoint)
+    await ds.take([0, 20_000, 40_000])  # the tails are known by now
+    name = data_files(endpoint)[0]
+    stored = endpoint.objects.find(name)
+    assert stored is not None
+    whole = bytes(stored.read(0, stored.num_bytes))
+    endpoint.objects.write(name, [bytes(len(whole))])
+    try:
+        with pytest.raises(alance.StoreError, match="was replaced while it was read"):
+            await ds.to_table()
+    finally:
+        endpoint.objects.write(name, [whole])
+    assert (await (await opened(endpoint)).to_table()).equals(TABLE)
+
+
+async def test_what_a_session_replaces_itself_is_read_anew(endpoint: EndpointThread) -> None:
+    store, _ = StoreClients(Limits()).open("s3://bucket", endpoint.storage_options)
+    for value in range(3):
+        await store.put("own", bytes([value]) * 100_000)
+        assert (await store.get_range("own", 0, 100_000))[5] == value
+    endpoint.objects.write("bucket/own", [b"3" * 100_000])
+    with pytest.raises(alance.StoreError, match="replaced"):
+        await store.get_range("own", 0, 100_000)
+    assert (await store.get_range("own", 0, 100_000))[5] == ord("3"), "said once"
+    endpoint.objects.write("bucket/own", [b"4" * 100_000])
+    await store.get_tail("own", 10)  # a new look
+    assert (await store.get_range("own", 0, 100_000))[5] == ord("4")
+
+
+def test_tags_of_few_paths_are_kept() -> None:
+    tags = EntityTags(2)
+    for path in ("a", "b", "c"):
+        assert tags.is_same(path, "1")
+    assert tags.is_same("a", "2")
+    assert not tags.is_same("c", "2")
 
 
 async def test_a_timeout_is_one_try_of_several(endpoint: EndpointThread) -> None:
