@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from alance.testing.endpoint import EndpointProcess, rounds
 
-__all__ = ["SIDES", "Case", "Cost", "Job", "measure_case", "median_cost"]
+__all__ = ["SIDES", "Case", "Cost", "Job", "Partly", "measure_case", "median_cost"]
 
 SIDES = ("alance on A", "alance on P", "pylance on P")
 """Who does a job, and on whose file."""
@@ -37,6 +37,19 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
+class Partly:
+    """What a job returns that gave up on a part of its work; it is charged for the whole.
+
+    Parameters
+    ----------
+    share
+        That was done, above 0 and at most 1.
+    """
+
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """Something to be measured.
 
@@ -54,16 +67,27 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One row of the table: the same job, done by each side."""
+    """One row of the table: the same job, done by each side.
+
+    Parameters
+    ----------
+    name
+        Of the row.
+    jobs
+        By side.
+    is_long
+        Whether once is enough, without a first time that does not count.
+    """
 
     name: str
     jobs: Mapping[str, Job]
+    is_long: bool = False
 
 
 async def measure_case(endpoint: EndpointProcess, case: Case, runs: int) -> dict[str, Cost]:
     """Median costs by side, of so many runs in turns after one that does not count."""
     found: dict[str, list[Cost]] = {side: [] for side in case.jobs}
-    for number in range(runs + 1):
+    for number in (1,) if case.is_long else range(runs + 1):
         order = list(case.jobs)[:: 1 if number % 2 else -1]
         for side in order:
             cost = await _measure(endpoint, case.jobs[side], number)
@@ -76,8 +100,10 @@ async def _measure(endpoint: EndpointProcess, job: Job, number: int) -> Cost:
     prepared = await job.prepare(number)
     await anyio.to_thread.run_sync(endpoint.reset)
     start_s = time.perf_counter()
-    await job.run(prepared)
+    done = await job.run(prepared)
     time_s = time.perf_counter() - start_s
+    if isinstance(done, Partly):
+        time_s /= done.share
     counters = await anyio.to_thread.run_sync(endpoint.counters)
     return Cost(
         time_s,
