@@ -8,6 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, TypeAlias
 
+import anyio.lowlevel
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -43,6 +44,8 @@ DecodeRows: TypeAlias = Callable[[], list[pa.Array]]
 """Decodes fetched rows; CPU only, for a thread."""
 
 Offsets = npt.NDArray[np.int64]
+PLANNED_AT_ONCE = 16
+"""Columns that are planned before other tasks have their turn."""
 SAMPLE_RUNS = 4
 SAMPLE_RUN_ROWS = 8
 """Blobs whose sizes stand for those of all: neighbours, in a few places."""
@@ -160,10 +163,12 @@ class FragmentReader:
             nonlocal num_bytes
             file = self._columns[field_ids[0]].file
             steps, counts = [], []
-            for field_id in field_ids:
+            for number, field_id in enumerate(field_ids):
                 planned = self._columns[field_id].reader.plan(rows)
                 steps.extend(planned)
                 counts.append(len(planned))
+                if number % PLANNED_AT_ONCE == PLANNED_AT_ONCE - 1:
+                    await anyio.lowlevel.checkpoint()
             found, fetched = await run_steps(steps, file, priority=priority)
             num_bytes += fetched
             done = iter(found)

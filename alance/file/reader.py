@@ -47,7 +47,7 @@ TAIL_BYTES_MAX = 1024 * 1024
 TAIL_SHARE = 512
 SIDECAR_BYTES_TRUSTED = 256 * 1024 * 1024
 """Files of blobs are asked for their size where they should have more than this."""
-PARSED_AT_ONCE = 64
+PARSED_AT_ONCE = 16
 """Columns whose metadata is parsed before other tasks have their turn."""
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 import anyio
+import anyio.lowlevel
 import numpy as np
 import pyarrow as pa
 
@@ -43,8 +44,12 @@ __all__ = ["FileWriter", "WrittenFile"]
 PAGE_BYTES = 8 * 1024 * 1024
 PENDING_BYTES_MAX = 128 * 1024 * 1024
 """Rows waiting in all columns; beyond it the fullest columns cut their pages early."""
+GATHERED_BYTES_MAX = 256 * 1024
+"""Of a batch whose rows are copied on the event loop."""
 SIDECAR_BYTES_MAX = 1 << 30
 """Of a file that blobs share."""
+FINISHED_AT_ONCE = 16
+"""Columns whose metadata is built before other tasks have their turn."""
 ROWS_MAX = 1 << 32
 
 T = TypeVar("T")
@@ -158,9 +163,10 @@ class FileWriter:
         if self.num_rows + batch.num_rows > ROWS_MAX:
             raise InvalidInputError(f"a file holds at most {ROWS_MAX} rows")
         self.num_rows += batch.num_rows
-        due: list[tuple[_Column, pa.Array]] = []
-        for column in self._columns:
-            due.extend((column, rows) for rows in _gather(column, batch))
+        if batch.nbytes > GATHERED_BYTES_MAX:
+            due = await self._run_in_thread(partial(_gather_all, self._columns, batch))
+        else:
+            due = _gather_all(self._columns, batch)
         if self._pending_bytes > PENDING_BYTES_MAX:
             due.extend(self._cut_fullest())
         await self._encode(due)
@@ -268,10 +274,12 @@ class FileWriter:
         """
         await self._encode([(column, rows) for column in self._columns for rows in _cut(column)])
         metadata = []
-        for column in self._columns:
+        for number, column in enumerate(self._columns):
             assert column.num_rows == self.num_rows, "pages and rows of a column differ"
             pages = [await self._finish_page(placed) for placed in column.pages]
             metadata.append(ColumnMetadata(build_column_encoding(), tuple(pages)))
+            if number % FINISHED_AT_ONCE == FINISHED_AT_ONCE - 1:
+                await anyio.lowlevel.checkpoint()
         await self._pad()
         stored = FileDescriptor(as_descriptors(self._schema), self.num_rows)
         descriptor = build_file_descriptor(stored)
@@ -328,6 +336,13 @@ def _child_path(leaf: Leaf) -> tuple[int, ...]:
         if parent.kind is Nesting.STRUCT:
             path.append(parent.children.index(child))
     return tuple(path)
+
+
+def _gather_all(
+    columns: Sequence[_Column], batch: pa.RecordBatch
+) -> list[tuple[_Column, pa.Array]]:
+    """Add a batch's rows to all columns; returns the rows of pages that are full."""
+    return [(column, rows) for column in columns for rows in _gather(column, batch)]
 
 
 def _gather(column: _Column, batch: pa.RecordBatch) -> list[pa.Array]:
