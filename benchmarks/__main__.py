@@ -10,11 +10,11 @@ from pathlib import Path
 
 import anyio
 
-from benchmarks import encodings, local, remote
+from benchmarks import encodings, local, remote, stalls
 from benchmarks.remote.run import RemoteOptions
 
-ROWS = {"local": 1_000_000, "encodings": 1_000_000, "remote": 300_000}
-RUNS = {"local": 7, "encodings": 7, "remote": 3}
+ROWS = {"local": 1_000_000, "encodings": 1_000_000, "remote": 300_000, "stalls": 200_000}
+RUNS = {"local": 7, "encodings": 7, "remote": 3, "stalls": 3}
 
 
 def _section(name: str) -> str:
@@ -52,6 +52,7 @@ def main() -> None:
     sections: dict[str, Callable[[int, int, str], Awaitable[object]]] = {
         "local": local.bench_local,
         "encodings": encodings.bench_encodings,
+        "stalls": stalls.bench_stalls,
         "remote": partial(remote.bench_remote, options=options),
     }
     for name in said.sections or sections:

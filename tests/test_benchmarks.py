@@ -9,6 +9,7 @@ from benchmarks.encodings import bench_encodings, make_kinds
 from benchmarks.local import HEADINGS, bench_local
 from benchmarks.remote.measure import SIDES
 from benchmarks.remote.run import RemoteOptions, bench_remote
+from benchmarks.stalls import bench_stalls
 
 pytestmark = pytest.mark.anyio
 
@@ -67,3 +68,11 @@ async def test_the_remote_section_counts_requests(
     for svg in page.split("<svg")[1:]:
         bars = ET.fromstring("<svg" + svg.split("</svg>")[0] + "</svg>").findall("rect")
         assert len(bars) == sum(side in found[0].costs for side in SIDES[:2])
+
+
+@pytest.mark.slow
+async def test_stalls_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    found = await bench_stalls(2_000, 1, "")
+    assert list(found) == ["write", "scan", "filter", "take 1000"]
+    assert all(0 < stall.held <= stall.took for stall in found.values())
+    assert "2,000 rows of 81 columns" in capsys.readouterr().out
