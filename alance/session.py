@@ -25,6 +25,7 @@ from alance.receipts import Receipt
 from alance.table.commit import CommitPolicy
 from alance.table.group import AppendQueues
 from alance.table.handlers import CommitHandlers
+from alance.table.location import CachedManifest
 
 __all__ = ["Session", "SessionStats", "current_session"]
 
@@ -52,8 +53,8 @@ class SessionStats:
     requests
         What was sent; a request shared by several calls counts once. Goes on counting.
     caches
-        By what is kept: "files" (metadata and search caches), "deletions", and "pages", which is
-        empty unless `Limits.page_cache_bytes_max` allows some.
+        By what is kept: "manifests", "files" (metadata and search caches), "deletions", and
+        "pages", which is empty unless `Limits.page_cache_bytes_max` allows some.
     budget_held, budget_total
         Bytes of `Limits.bytes_in_flight_max` that are in use, and may be.
     stores
@@ -89,6 +90,7 @@ class Session:
         self.clients = StoreClients(self.limits)
         self.budget = ByteBudget(self.limits.bytes_in_flight_max)
         cache = ByteCache(self.limits.cache_bytes_max)
+        self.manifests: CacheKind[CachedManifest] = CacheKind(cache)
         self.files: CacheKind[FileReader] = CacheKind(cache)
         self.deletions: CacheKind[DeletedOffsets] = CacheKind(cache)
         self.pages: CacheKind[CachedBytes] = CacheKind(ByteCache(self.limits.page_cache_bytes_max))
@@ -109,6 +111,7 @@ class Session:
     def stats(self) -> SessionStats:
         """What the session has sent so far, what it keeps, and what is in use."""
         caches = {
+            "manifests": self.manifests.stats(),
             "files": self.files.stats(),
             "deletions": self.deletions.stats(),
             "pages": self.pages.stats(),

@@ -9,7 +9,7 @@ from alance.file.reader import FileReader
 from alance.io.client import StoreClient
 from alance.io.store import ObjectStore
 from alance.session import Session
-from alance.table.location import CommitHandler, TableLocation
+from alance.table.location import CommitHandler, ManifestCache, TableLocation
 from alance.table.manifest import DataFile, Fragment
 from alance.table.naming import join
 
@@ -34,7 +34,8 @@ class Places:
     @property
     def table(self) -> TableLocation:
         """Where the dataset's versions are."""
-        return TableLocation(self.client, self.root, self.handler)
+        manifests = ManifestCache(self.session.manifests, self.client.store)
+        return TableLocation(self.client, self.root, self.handler, manifests)
 
     def on(self, session: Session) -> Places:
         """Return the same places, reached through another session."""

@@ -296,4 +296,4 @@ class ObstoreStore:
 
 
 def _info(meta: ObjectMeta) -> ObjectInfo:
-    return ObjectInfo(meta["path"], meta["size"], meta["last_modified"])
+    return ObjectInfo(meta["path"], meta["size"], meta["last_modified"], meta["e_tag"])

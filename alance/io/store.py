@@ -39,6 +39,8 @@ class ObjectInfo:
     path: str
     num_bytes: int
     last_modified: datetime
+    e_tag: str | None = None
+    """Of the very bytes that are there; None where the store does not say."""
 
 
 class Upload(Protocol):

@@ -60,7 +60,8 @@ def _stored(infos: Sequence[ObjectInfo], prefix: str) -> list[StoredVersion]:
     for info in infos:
         named = parse_manifest_name(info.path.removeprefix(f"{prefix}/"))
         if named is not None:
-            found.append(StoredVersion(named.version, named.naming, info.path, info.num_bytes))
+            version, naming = named.version, named.naming
+            found.append(StoredVersion(version, naming, info.path, info.num_bytes, info.e_tag))
     return sorted(found, key=lambda stored: stored.version)
 
 

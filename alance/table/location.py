@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from alance.file.cache import CacheKind
 from alance.io.store import ObjectStore
-from alance.table.manifest import Naming
+from alance.table.manifest import Manifest, Naming
 
-__all__ = ["CommitHandler", "StoredVersion", "TableLocation"]
+__all__ = ["CachedManifest", "CommitHandler", "ManifestCache", "StoredVersion", "TableLocation"]
+
+PARSED_GROWTH = 10
+"""Size of a parsed manifest, as a multiple of its stored one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +28,56 @@ class StoredVersion:
         Its key.
     num_bytes
         Size of the object.
+    e_tag
+        Of its bytes, where the store tells.
     """
 
     version: int
     naming: Naming
     path: str
     num_bytes: int
+    e_tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CachedManifest:
+    """A manifest as a session keeps it."""
+
+    manifest: Manifest
+    num_bytes: int
+    """As it is stored."""
+
+    @property
+    def cached_bytes(self) -> int:
+        """Bytes held, about."""
+        return self.num_bytes * PARSED_GROWTH
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestCache:
+    """Manifests of one store that were read before.
+
+    Names of manifests are used again when a dataset is removed and made anew, so it is by its ETag
+    that one is known; where a store tells none, nothing is kept.
+    """
+
+    kept: CacheKind[CachedManifest]
+    store: ObjectStore
+
+    def get(self, stored: StoredVersion) -> Manifest | None:
+        """Manifest of these bytes, if it was kept."""
+        if stored.e_tag is None:
+            return None
+        found = self.kept.get(self._key(stored))
+        return None if found is None else found.manifest
+
+    def put(self, stored: StoredVersion, manifest: Manifest) -> None:
+        """Keep a manifest."""
+        if stored.e_tag is not None:
+            self.kept.put(self._key(stored), CachedManifest(manifest, stored.num_bytes))
+
+    def _key(self, stored: StoredVersion) -> tuple[object, ...]:
+        return self.store, stored.path, stored.num_bytes, stored.e_tag
 
 
 class CommitHandler(Protocol):
@@ -112,11 +160,14 @@ class TableLocation:
         Its key prefix, without a slash at either end.
     handler
         Makes and finds its versions.
+    manifests
+        Where those that were read are kept; None keeps none.
     """
 
     store: ObjectStore
     root: str
     handler: CommitHandler
+    manifests: ManifestCache | None = field(default=None, compare=False)
 
     @property
     def url(self) -> str:

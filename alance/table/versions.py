@@ -278,13 +278,19 @@ async def _read_newest(table: TableLocation, stored: StoredVersion) -> Manifest 
 
 
 async def _read_stored(table: TableLocation, stored: StoredVersion) -> Manifest | None:
-    """One GET: the listing told the size."""
+    """One GET, as the listing told the size; none where these bytes were read before."""
+    kept = None if table.manifests is None else table.manifests.get(stored)
+    if kept is not None:
+        return kept
     check_size(stored.path, stored.num_bytes, MANIFEST_BYTES_MAX)
     try:
         data = await table.store.get_range(stored.path, 0, stored.num_bytes)
     except ObjectNotFoundError:
         return None
-    return await _parse(data, stored.path, stored.version, stored.naming)
+    manifest = await _parse(data, stored.path, stored.version, stored.naming)
+    if table.manifests is not None:
+        table.manifests.put(stored, manifest)
+    return manifest
 
 
 async def _parse(data: memoryview, path: str, version: int, naming: Naming) -> Manifest:

@@ -11,6 +11,7 @@ import pytest
 
 import alance
 from alance.io.simulated import SimulatedStore
+from alance.testing.s3 import S3Server
 from alance.testing.stores import CountingStore
 from tests.dataset.helpers import ROOT, nothing_left, numbers, open_on, write_on
 
@@ -100,3 +101,36 @@ class TestTakes:
                     assert (await ds.take(rows)).equals(TABLE.take(rows))
                     assert batch.num_rows == 5000
         assert num_batches == 6
+
+
+class TestManifests:
+    async def test_a_version_that_was_read_before_is_not_read_again(
+        self, s3_server: S3Server
+    ) -> None:
+        options, session = s3_server.storage_options, alance.Session()
+        uri = "s3://bucket/kept.lance"
+        await alance.write_dataset(TABLE, uri, storage_options=options)
+        for spends in ({"list": 1, "get": 1}, {"list": 1}):
+            with alance.receipt() as spent:
+                ds = await alance.open_dataset(uri, storage_options=options, session=session)
+            assert spent.requests == spends
+            assert (await ds.to_table()).equals(TABLE)
+        assert session.stats().caches["manifests"].num_hits == 1
+
+    @pytest.mark.parametrize("kind", ["local", "s3"])
+    async def test_one_that_was_replaced_under_its_name_is(
+        self, kind: str, tmp_path: Path, s3_server: S3Server
+    ) -> None:
+        session = alance.Session()
+        uri, options = str(tmp_path / ROOT), None
+        if kind == "s3":
+            uri, options = "s3://bucket/replaced.lance", s3_server.storage_options
+        for start in (0, 1000, 2000):
+            await alance.write_dataset(
+                numbers(start, start + 10), uri, storage_options=options, mode="create"
+            )
+            ds = await alance.open_dataset(uri, storage_options=options, session=session)
+            assert ds.version == 1
+            assert (await ds.to_table())["a"].to_pylist() == list(range(start, start + 10))
+            for info in await ds._places.client.list(ds._places.root):
+                await ds._places.client.delete(info.path)
