@@ -178,6 +178,8 @@ class MiniBlockReader:
         return row_starts, row_ends
 
     def _plan_chunks(self, table: ChunkTable, rows: RowRanges) -> Step:
+        if len(rows.starts) == 1:
+            return self._plan_run(table, rows)
         first = np.searchsorted(table.row_starts[1:], rows.starts, side="right")
         last = np.searchsorted(table.row_ends, rows.stops - 1, side="right")
         # Neighbouring ranges may share chunks, all of them where there is no repetition index.
@@ -197,10 +199,24 @@ class MiniBlockReader:
         home = np.searchsorted(fetch_first, chunks, side="right") - 1
         shift = (_starts(stops - starts)[:-1] - starts)[home]
         offsets = table.byte_starts[chunks] + shift
-        wanted = _Wanted(rows, chunks, offsets, run_first, run_last, first)
+        return self._fetch(
+            table, ranges, _Wanted(rows, chunks, offsets, run_first, run_last, first)
+        )
 
+    def _plan_run(self, table: ChunkTable, rows: RowRanges) -> Step:
+        """The same for a single range of rows: many tasks at once may each want one row."""
+        first = int(table.row_starts[1:].searchsorted(rows.starts[0], side="right"))
+        last = int(table.row_ends.searchsorted(rows.stops[0] - 1, side="right"))
+        places = table.byte_starts[first : last + 2]
+        chunks = np.arange(first, last + 1)
+        wanted = _Wanted(rows, chunks, places[:-1] - places[0], chunks[:1], chunks[-1:], chunks[:1])
+        base = self._buffers[1].start
+        fetched = ByteRange(base + int(places[0]), base + int(places[-1]))
+        return self._fetch(table, (fetched,), wanted)
+
+    def _fetch(self, table: ChunkTable, ranges: tuple[ByteRange, ...], wanted: _Wanted) -> Step:
         def then(found: Sequence[memoryview]) -> Step:
-            return Decode(rows.num_rows, lambda: self._decode(table, wanted, found))
+            return Decode(wanted.rows.num_rows, lambda: self._decode(table, wanted, found))
 
         return Fetch(ranges, then)
 
@@ -297,8 +313,10 @@ class _Wanted:
         self, table: ChunkTable, levels: Levels, shape: Shape, item_counts: Positions
     ) -> RowRanges:
         """Positions of the wanted rows' items among the decoded ones."""
-        run = np.searchsorted(self.run_first, self.first_chunk, side="right") - 1
         first_row = table.row_starts[self.run_first]
+        if len(first_row) == 1 and shape.max_rep == 0:
+            return RowRanges(self.rows.starts - first_row, self.rows.stops - first_row)
+        run = np.searchsorted(self.run_first, self.first_chunk, side="right") - 1
         if shape.max_rep == 0:
             counts = table.row_starts[self.run_last + 1] - first_row
             shift = (np.cumsum(counts) - counts - first_row)[run]
