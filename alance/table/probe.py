@@ -19,6 +19,10 @@ from alance.table.objects import discard
 
 __all__ = ["ProbedPut", "made_ready"]
 
+TRIES_MAX = 6
+PAUSE_S = 0.01
+"""Doubled before each next try."""
+
 
 class ProbedPut(ConditionalPut):
     """A `CommitHandler` for an endpoint that is not known to honour conditional puts.
@@ -83,8 +87,16 @@ async def made_ready(table: TableLocation) -> AsyncGenerator[None, None]:
 
 
 async def _create(store: ObjectStore, path: str, created: list[str]) -> None:
-    try:
-        await store.put_if_absent(path, b"")
-    except AlreadyExistsError:
-        return
-    created.append(path)
+    """Create an object; `io` repeats no conditional put, but one that nobody relies on may be."""
+    for tries in range(1, TRIES_MAX + 1):
+        try:
+            await store.put_if_absent(path, b"")
+        except AlreadyExistsError:
+            return
+        except StoreError as exc:
+            if not exc.transient or tries == TRIES_MAX:
+                raise
+            await anyio.sleep(PAUSE_S * 2**tries)
+        else:
+            created.append(path)
+            return

@@ -92,6 +92,27 @@ async def test_a_probe_that_failed_is_made_again() -> None:
     assert store.objects == {}
 
 
+@pytest.mark.parametrize("moment", Moment)
+@pytest.mark.parametrize("honours", [True, False])
+async def test_failures_that_pass_do_not_change_the_answer(honours: bool, moment: Moment) -> None:
+    store, handler = SimulatedStore(honours_condition=honours), ProbedPut()
+    left = 2
+
+    async def fail(request: Request, when: Moment) -> None:
+        nonlocal left
+        if request.kind == "put_if_absent" and when is moment and left:
+            left -= 1
+            raise StoreError("slow down", path=request.path, status=503, transient=True)
+
+    store.hook = fail
+    if honours:
+        await handler.ready(store, ROOT)
+    else:
+        with pytest.raises(StoreError, match="ignores the condition"):
+            await handler.ready(store, ROOT)
+    assert (left, store.objects) == (0, {})
+
+
 async def test_whoever_waits_takes_over_a_cancelled_probe() -> None:
     store, handler = SimulatedStore(), ProbedPut()
     first = anyio.CancelScope()
