@@ -29,7 +29,7 @@ All of them pickle with their attributes: Spark carries them from executors to t
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 __all__ = [
     "AlanceError",
@@ -54,6 +54,8 @@ __all__ = [
     "UnsupportedFeatureError",
     "VersionNotFoundError",
     "check_count",
+    "check_text",
+    "is_text",
 ]
 
 
@@ -209,3 +211,21 @@ def check_count(name: str, value: object, *, least: int) -> None:
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InvalidInputError(f"{name} must be a whole number from {least}, not {value!r}")
+
+
+def check_text(name: str, value: object) -> str:
+    """Refuse an argument that is no text, or holds half of a surrogate pair: nothing can store it.
+
+    Raises
+    ------
+    InvalidInputError
+        Names the argument.
+    """
+    if not is_text(value):
+        raise InvalidInputError(f"{name} must be text, not {value!r}")
+    return value
+
+
+def is_text(value: object) -> TypeGuard[str]:
+    """Whether it is text that UTF-8 can spell; JSON and Python strings may hold other."""
+    return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)

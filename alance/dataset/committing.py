@@ -7,7 +7,7 @@ import uuid as uuids
 from collections.abc import Mapping
 
 from alance.dataset.places import Places
-from alance.errors import InvalidInputError
+from alance.errors import InvalidInputError, is_text
 from alance.table.commit import CommitPolicy, commit
 from alance.table.manifest import Manifest
 from alance.table.operations import Operation
@@ -79,6 +79,6 @@ def check_texts(name: str, values: Mapping[str, str] | None) -> dict[str, str]:
         raise InvalidInputError(f"{name} must map text to text, not be {values!r}")
     found = dict(values or {})
     for item in found.items():
-        if not all(isinstance(part, str) for part in item):
+        if not all(map(is_text, item)):
             raise InvalidInputError(f"{name} must map text to text, not {item[0]!r} to {item[1]!r}")
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from alance.errors import InvalidInputError
+from alance.errors import InvalidInputError, is_text
 from alance.file.schema import Schema
 from alance.table.operations import MapUpdate, UpdateConfig
 
@@ -70,7 +70,7 @@ def _update(what: str, values: Values, *, replace: bool) -> MapUpdate:
     if not isinstance(values, Mapping):
         raise InvalidInputError(f"{what} must map text to text or None, not be {values!r}")
     for key, value in values.items():
-        if not all(isinstance(part, str) for part in (key, "" if value is None else value)):
+        if not (is_text(key) and (value is None or is_text(value))):
             raise InvalidInputError(
                 f"{what} must map text to text or None, not {key!r} to {value!r}"
             )

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import TypeVar
 
-from alance.errors import ObjectNotFoundError, VersionNotFoundError
+from alance.errors import ObjectNotFoundError, VersionNotFoundError, check_text
 from alance.table.location import TableLocation
 from alance.table.manifest import Manifest
 from alance.table.objects import read_object
@@ -36,10 +36,13 @@ async def read_tag(main: TableLocation, name: str) -> Tag:
     ------
     VersionNotFoundError
         There is none of this name.
+    InvalidInputError
+        The name is no text.
     CorruptFileError
         Its file is damaged.
     """
-    found = await _read(main, tag_path(main.root, name), parse_tag)
+    path = tag_path(main.root, check_text("a tag's name", name))
+    found = await _read(main, path, parse_tag)
     if found is None:
         raise VersionNotFoundError(f"{main.url} has no tag {name!r}", uri=main.url, version=name)
     return found

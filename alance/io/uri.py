@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
-from alance.errors import InvalidInputError
+from alance.errors import InvalidInputError, check_text
 
 __all__ = ["StorageOptions", "StoreConfig", "parse_uri"]
 
@@ -108,7 +108,7 @@ def parse_uri(
         The scheme is unknown, the bucket or table is missing, the path has an empty segment, or an
         option's value is of no known kind.
     """
-    text = os.fspath(uri)
+    text = _spelled(uri)
     if text.startswith(f"{_WITH_DYNAMODB}://"):
         return _parse_with_dynamodb(text, storage_options)
     scheme, separator, rest = text.partition("://")
@@ -129,6 +129,12 @@ def parse_uri(
     if scheme in _CLOUDS and not bucket:
         raise InvalidInputError(f"{text} names no bucket")
     return _config(scheme, bucket, storage_options), path
+
+
+def _spelled(uri: object) -> str:
+    """A place as text."""
+    text = os.fspath(uri) if isinstance(uri, os.PathLike) else uri
+    return check_text("a place, which is a URI or a path,", text)
 
 
 def _parse_with_dynamodb(text: str, given: StorageOptions) -> tuple[StoreConfig, str]:

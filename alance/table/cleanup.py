@@ -274,7 +274,7 @@ def _expired(
     return {
         one.version
         for one in by_number
-        if one.version < min(current, newest) and one.timestamp < now - policy.age
+        if one.version < min(current, newest) and now - one.timestamp > policy.age
     }
 
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias, TypeGuard
 from urllib.parse import quote, unquote
 
-from alance.errors import CorruptFileError, InvalidInputError
+from alance.errors import CorruptFileError, InvalidInputError, is_text
 from alance.table.naming import VERSION_MAX, join
 
 __all__ = [
@@ -329,7 +329,7 @@ class _Fields:
         if value is None:
             return {}
         if not isinstance(value, dict) or not all(
-            _is_text(t) for item in value.items() for t in item
+            is_text(t) for item in value.items() for t in item
         ):
             raise self._wrong(name, "an object of texts")
         return value
@@ -355,12 +355,5 @@ def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _is_text(value: object) -> bool:
-    """Whether it is text that can be stored again: JSON may spell halves of surrogate pairs."""
-    return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)
-
-
 def _is_pair(value: object) -> bool:
-    return (
-        isinstance(value, list) and len(value) == 2 and _is_whole(value[0]) and _is_text(value[1])
-    )
+    return isinstance(value, list) and len(value) == 2 and _is_whole(value[0]) and is_text(value[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +94,12 @@ class TestPlaces:
             ("s3://", "no bucket"),
             ("", "no path"),
             ("s3://bucket/a/../b", "'..'"),
+            ("s3://bucket/\ud800", "must be text"),
+            (None, "a place, which is a URI or a path, must be text, not None"),
+            (b"x.lance", "must be text, not b'x.lance'"),
         ],
     )
-    async def test_no_place(self, tmp_path: Path, uri: str, says: str) -> None:
+    async def test_no_place(self, tmp_path: Path, uri: Any, says: str) -> None:
         async with refused(tmp_path, alance.InvalidInputError, says):
             await alance.open_dataset(uri)
         async with refused(tmp_path, alance.InvalidInputError, says):
@@ -107,6 +111,19 @@ class TestPlaces:
 
 
 class TestWrites:
+    @pytest.mark.parametrize("text", ["\ud800", 1, None])
+    async def test_properties_that_are_no_text(
+        self, dataset: alance.Dataset, tmp_path: Path, text: Any
+    ) -> None:
+        for properties in ({"a": text}, {text: "a"}):
+            for change in (
+                partial(dataset.append, TABLE),
+                partial(dataset.delete, "a < 3"),
+                dataset.restore,
+            ):
+                async with refused(tmp_path, alance.InvalidInputError, "must map text to text"):
+                    await change(transaction_properties=properties)
+
     async def test_creating_what_exists(self, dataset: alance.Dataset, tmp_path: Path) -> None:
         async with refused(
             tmp_path,

@@ -88,6 +88,8 @@ async def test_changes_of_other_keys_go_together(dataset: alance.Dataset) -> Non
     [
         ("update_config", {"a": 1}, "values must map text to text or None, not 'a' to 1"),
         ("update_config", {1: "a"}, "values must map text"),
+        ("update_config", {"a": "\ud800"}, "values must map text"),
+        ("update_config", {"\ud800": None}, "values must map text"),
         ("update_metadata", ["a"], "values must map text to text or None, not be"),
         ("update_schema_metadata", {"a": b"b"}, "values must map text"),
         ("update_field_metadata", {"a": {"b": 1}}, "the values of field 'a' must map text"),

@@ -124,6 +124,10 @@ async def test_bad_arguments(dataset: alance.Dataset) -> None:
     for name in ("", "a/b", "a b", ".x", "x.lock"):
         with pytest.raises(alance.InvalidInputError, match="is no tag name"):
             await dataset.tags.create(name, 1)
+    for no_text in (None, 1, b"x", "\ud800"):
+        for call in (dataset.tags.get_version, dataset.tags.update, dataset.tags.delete):
+            with pytest.raises(alance.InvalidInputError, match="a tag's name must be text"):
+                await call(no_text)  # type: ignore[arg-type]
     for version in (0, -1, True, 1.5, ("main",), (None, "1")):
         with pytest.raises(alance.InvalidInputError):
             await dataset.tags.create("x", version)  # type: ignore[arg-type]

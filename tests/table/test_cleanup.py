@@ -71,6 +71,7 @@ AGES = [version(n, age=timedelta(days=30 - n)) for n in range(1, 6)]
         (CleanupPolicy(retain_versions=2), [1, 2, 3]),
         (CleanupPolicy(retain_versions=9), []),
         (CleanupPolicy(timedelta(days=100)), []),
+        (CleanupPolicy(timedelta.max), []),
         (EVERYTHING, [1, 2, 3, 4]),
     ],
 )
