@@ -133,10 +133,10 @@ def start_endpoint(
 
 @contextmanager
 def start_endpoint_process(
-    root: Path, *, settings: Settings | None = None
+    root: Path, *, port: int = 0, settings: Settings | None = None
 ) -> Generator[EndpointProcess, None, None]:
     """Run an endpoint over a directory in a process of its own until the block ends."""
-    command = [sys.executable, "-m", __name__, "--root", str(root)]
+    command = [sys.executable, "-m", __name__, "--root", str(root), "--port", str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None, "asked for above"

@@ -50,10 +50,13 @@ class Settings:
         Before each answer begins.
     bandwidth
         Bytes per second of one connection, either way; 0 for all that the machine can do.
+    answers_max
+        Requests that are answered at once; more are told to slow down. 0 for all.
     """
 
     latency_s: float = 0.0
     bandwidth: float = 0.0
+    answers_max: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +214,8 @@ class Server:
         counters.requests[kind] = counters.requests.get(kind, 0) + 1
         counters.bytes_received += len(request.body)
         fault = self._plan.next(kind, key, request.headers.get("x-amz-security-token", ""))
+        if fault is None and 0 < self.settings.answers_max <= self.answering:
+            fault = Fault(FaultKind.SLOW_DOWN)
         counters.faults += fault is not None
         self.answering += 1
         self.tell()
@@ -279,7 +284,7 @@ class _Line:
         """Send an answer, as far as the fault allows."""
         size = answer.num_bytes
         claimed = length = size
-        if fault is not None and fault.kind is FaultKind.TRUNCATED:
+        if fault is not None and fault.kind is FaultKind.TRUNCATED and with_body:
             claimed = length = min(size, fault.after_bytes)
         elif fault is not None and fault.kind is FaultKind.CUT:
             length = min(size, fault.after_bytes)
