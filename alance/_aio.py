@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 import anyio
 import anyio.lowlevel
 
+from alance.errors import AlanceError
 from alance.receipts import next_place, waited_for
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "ByteBudget",
     "OwnedTasks",
     "first_error",
+    "own_copy",
     "run_all",
     "run_to_end",
 ]
@@ -201,6 +204,17 @@ class OwnedTasks:
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(on_done)
         return task
+
+
+def own_copy(error: BaseException) -> BaseException:
+    """Copy an error of ours for one of several callers, who add notes and tracebacks to it."""
+    if not isinstance(error, AlanceError):
+        return error
+    mine = copy.copy(error)
+    mine.__cause__ = error.__cause__
+    if hasattr(error, "__notes__"):
+        mine.__notes__ = list(error.__notes__)
+    return mine
 
 
 async def run_all(jobs: Sequence[Callable[[], Coroutine[Any, Any, None]]]) -> None:

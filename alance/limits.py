@@ -27,7 +27,7 @@ class Limits:
         Bytes of manifests, file metadata, search caches and deletion vectors kept for later calls,
         all together.
     page_cache_bytes_max
-        Bytes of data pages kept besides; 0 keeps none.
+        Bytes of data pages kept besides, but for those of local files; 0 keeps none.
     request_bytes_max
         A longer read is split into requests of at most this size.
     merge_gap_bytes_max

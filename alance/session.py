@@ -18,7 +18,7 @@ from alance.encodings.compressive import default_registry
 from alance.encodings.registry import EncodingRegistry
 from alance.file.cache import ByteCache, CachedBytes, CacheKind, CacheStats
 from alance.file.reader import FileReader
-from alance.io.client import StoreClients
+from alance.io.client import StoreClient, StoreClients
 from alance.io.link import StoreStats
 from alance.limits import Limits
 from alance.receipts import Receipt
@@ -103,6 +103,11 @@ class Session:
         other = Session(limits=self.limits, registry=self.registry)
         other.clients = self.clients.sibling()
         return other
+
+    def pages_of(self, client: StoreClient) -> CacheKind[CachedBytes] | None:
+        """Where data pages of a store may be kept; None for local files, which the kernel keeps."""
+        is_of_use = self.limits.page_cache_bytes_max and not client.may_read_cached
+        return self.pages if is_of_use else None
 
     async def run_in_thread(self, work: Callable[[], T]) -> T:
         """Run CPU work in one of the session's threads; it cannot be cancelled once begun."""

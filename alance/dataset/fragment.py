@@ -357,7 +357,7 @@ async def _open_file(places: Places, file: DataFile, num_wanted: int) -> FileRea
             size,
             session.registry,
             num_wanted=num_wanted,
-            pages=session.pages if session.limits.page_cache_bytes_max else None,
+            pages=session.pages_of(client),
         )
         reader = files.put(key, opened)
     return reader

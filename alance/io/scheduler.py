@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import sys
 import weakref
 from bisect import bisect_right
@@ -11,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from alance._aio import OwnedTasks
-from alance.errors import AlanceError, InvalidInputError, StoreError
+from alance._aio import OwnedTasks, own_copy
+from alance.errors import InvalidInputError, StoreError
 from alance.io.coalesce import cut, locate, plan_requests
 from alance.io.gate import Cost, Kind, RequestGate
 from alance.io.store import ObjectStore
@@ -314,7 +313,7 @@ class _Ask:
     def fail(self, error: BaseException) -> None:
         """Wake the caller with its own copy of an error."""
         if not self.answered.done():
-            self.answered.set_exception(_own_copy(error))
+            self.answered.set_exception(own_copy(error))
         self.leave()
 
     def view(self, one: ByteRange) -> memoryview:
@@ -323,17 +322,6 @@ class _Ask:
         if not requests:
             return memoryview(b"")
         return cut(one, [r.extent for r in requests], [r.answer for r in requests])
-
-
-def _own_copy(error: BaseException) -> BaseException:
-    """Copy an error of ours: callers add notes and tracebacks to what they catch."""
-    if not isinstance(error, AlanceError):
-        return error
-    mine = copy.copy(error)
-    mine.__cause__ = error.__cause__
-    if hasattr(error, "__notes__"):
-        mine.__notes__ = list(error.__notes__)
-    return mine
 
 
 def _cost_of_answer(answer: memoryview) -> Cost:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import random
 import weakref
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 
 import anyio
 
-from alance._aio import OwnedTasks, run_to_end
+from alance._aio import OwnedTasks, own_copy, run_to_end
 from alance.receipts import Receipt, count_for, receipt, waiting
 from alance.table.commit import CommitPolicy, commit
 from alance.table.location import TableLocation
@@ -260,9 +259,7 @@ class AppendQueue:
             if error is None:
                 each.manifest = task.result()
             else:
-                # Callers add notes and tracebacks to what they catch.
-                each.error = copy.copy(error)
-                each.error.__cause__ = error.__cause__
+                each.error = own_copy(error)
             each.done.set()
         self._start()
 

@@ -281,6 +281,8 @@ class TestWhatGoesWrong:
         errors = list(appends.outcomes.values())
         assert all(isinstance(error, alance.CommitConflictError) for error in errors)
         assert len({id(error) for error in errors}) == 4, "each has an exception of its own"
+        errors[0].add_note("of one caller")  # type: ignore[union-attr]
+        assert not any("of one caller" in getattr(e, "__notes__", ()) for e in errors[1:])
         assert await appends.rows() == [0]
         assert appends.count_data_files() == 2, "what the versions have, and nothing else"
         assert sum("_transactions" in path for path in appends.objects.objects) == 2

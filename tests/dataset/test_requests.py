@@ -13,8 +13,10 @@ import pyarrow as pa
 import pytest
 
 import alance
+from alance.dataset.upload import WriteLimits
+from alance.io.simulated import SimulatedStore
 from alance.testing.s3 import S3Server
-from tests.dataset.helpers import ROOT, numbers
+from tests.dataset.helpers import ROOT, numbers, open_on, write_on
 
 pytestmark = pytest.mark.anyio
 
@@ -242,3 +244,25 @@ async def test_fragments_of_small_files_come_whole_with_their_tails(tmp_path: Pa
         assert (await ds.to_table()).equals(table)
         assert (await ds.take([99, 0])).equals(table.take([99, 0]))
     assert (spent.requests, spent.rounds) == ({"get": 10}, 1)
+
+
+@pytest.mark.slow
+async def test_limits_read_no_page_more_than_they_need() -> None:
+    """Two columns of three pages of 8 MiB in one file: ten rows take a few KiB, wherever they are.
+
+    With `ordered=False` as well, and in batches: what is read depends on the rows alone.
+    """
+    values = np.random.default_rng(6).integers(0, 1 << 63, (2, 2_500_000))
+    table = pa.table({"a": values[0], "b": values[1]})
+    store = SimulatedStore()
+    await write_on(alance.Session(), store, table, "create", limits=WriteLimits(len(table)))
+    ds = await open_on(alance.Session(), store)
+    await ds.take([0])
+    for offset in (0, 1_048_570, 1_048_576, 2_000_000, 2_499_990):
+        with alance.receipt() as spent:
+            scan = ds.scan(["a"], limit=10, offset=offset, batch_size=4, ordered=offset % 20 == 0)
+            batches = [batch async for batch in scan]
+        assert [batch.num_rows for batch in batches] == [4, 4, 2]
+        assert pa.Table.from_batches(batches).equals(table.select(["a"]).slice(offset, 10))
+        assert spent.rounds == 1
+        assert spent.bytes_fetched < 4 * 16_384
