@@ -28,11 +28,6 @@ class RetryBudget:
         self._most = most
         self._left = most
 
-    @property
-    def left(self) -> int:
-        """Retries left."""
-        return self._left
-
     def take(self) -> bool:
         """Take one, if there is one."""
         if self._left > 0:

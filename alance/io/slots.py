@@ -26,11 +26,6 @@ class Slots:
         self._num_slots = num_slots
         self._line: Line | None = None
 
-    @property
-    def num_slots(self) -> int:
-        """How many may be held at once."""
-        return self._num_slots
-
     def resize(self, num_slots: int) -> None:
         """Change their number; those that are held too many are not given out again."""
         if num_slots != self._num_slots:
