@@ -75,8 +75,8 @@ async def open_dataset(
 
     Notes
     -----
-    Requests: 2 in 2 rounds (a short listing, then the manifest); with `version` 1. A manifest above
-    64 KiB takes one more.
+    Requests: 2 in 2 rounds (a short listing, then the manifest, unless the session has read just
+    these bytes before); with `version` 1. A manifest above 64 KiB takes one more.
     """
     handle = Handle.of(uri, storage_options, session or current_session(), manifest_store)
     return Dataset(*await handle.find(version))
@@ -144,8 +144,8 @@ async def write_dataset(
     Notes
     -----
     Memory: the pages being encoded and uploaded, whatever the length of `data`. Requests: a look at
-    the newest version, the data files (parts of 8 MiB), then transaction file and manifest in one
-    round. A failed or cancelled write leaves the dataset as it was and removes what it uploaded.
+    the newest version, the data files (parts of 8 MiB, four files at once), then transaction file
+    and manifest in one round; a new dataset's transaction file goes out beside its data. A failed or cancelled write leaves the dataset as it was and removes what it uploaded.
     """
     limits = WriteLimits(max_rows_per_file, max_bytes_per_file)
     handle = Handle.of(uri, storage_options, session or current_session(), manifest_store)
