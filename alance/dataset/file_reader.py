@@ -281,7 +281,7 @@ async def open_file(
     stored = await StoredFile.open(client, key, None, session.registry)
     await stored.preload()
     descriptor = await stored.descriptor()
-    places = Places(session, client, "", ConditionalPut(), {}, stored)
+    places = Places(session, client, "", ConditionalPut(), {}, storage_options, stored)
     reader = FileReader(os.fspath(path), places, descriptor)
     await reader._count()
     return reader

@@ -22,7 +22,7 @@ from alance.encodings.assemble import joining, leaf_to_arrow, zip_leaves
 from alance.encodings.rows import RowRanges, expand_ranges
 from alance.encodings.step import Decode
 from alance.errors import CorruptFileError, FormatError
-from alance.file.blobs import count_blob_bytes, read_blobs
+from alance.file.blobs import measure_blobs, read_blobs
 from alance.file.columns import ColumnReader, run_steps, run_steps_cached
 from alance.file.located import located
 from alance.file.reader import FileReader
@@ -70,9 +70,14 @@ class FragmentReader:
     """An opened fragment: readers of the wanted columns, and which rows are live."""
 
     def __init__(
-        self, fragment: Fragment, columns: dict[int, _Column], deleted: Offsets | None
+        self,
+        places: Places,
+        fragment: Fragment,
+        columns: dict[int, _Column],
+        deleted: Offsets | None,
     ) -> None:
         self.fragment = fragment
+        self._places = places
         self.live_rows = LiveRows(fragment.physical_rows, deleted)
         self._columns = columns
         self._row_columns = RowColumns(fragment)
@@ -96,7 +101,8 @@ class FragmentReader:
 
         Notes
         -----
-        Requests: none without blobs of version 2.2; else a few in two rounds, of some 100 bytes.
+        Requests: none without blobs of version 2.2; else a few in two rounds, of some 100 bytes;
+        where blobs lie at URIs, up to 32 for the sizes of objects, in one round more.
         """
         num_rows = self.fragment.physical_rows
         wanted = blob_ids(projection.roots).intersection(self._columns)
@@ -110,7 +116,7 @@ class FragmentReader:
             column = self._columns[field_id]
             with located(column.file.path):
                 found, _ = await run_steps(column.reader.plan(sample), column.file)
-                num_bytes = sum(count_blob_bytes(page) for page in found)
+                num_bytes = await measure_blobs(found, self._places.external)
             row_bytes = num_bytes / sample.num_rows
             self._columns[field_id] = replace(column, blob_row_bytes=row_bytes)
 
@@ -180,7 +186,9 @@ class FragmentReader:
         async def fetch_blobs(file: FileReader, field_id: int) -> None:
             nonlocal num_bytes
             with located(file.path):
-                found, fetched = await read_blobs(decodes[field_id], file, priority=priority)
+                found, fetched = await read_blobs(
+                    decodes[field_id], file, self._places.external, priority=priority
+                )
             decodes[field_id] = found
             num_bytes += fetched
 
@@ -297,7 +305,7 @@ async def open_fragment(
 
         loads.append(load_deleted)
     await run_all(loads)
-    return FragmentReader(fragment, columns, deleted[0] if deleted else None)
+    return FragmentReader(places, fragment, columns, deleted[0] if deleted else None)
 
 
 async def open_columns(

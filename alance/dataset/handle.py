@@ -64,7 +64,7 @@ class Handle:
         """Resolve a URI; sends nothing."""
         client, root = session.clients.open(uri, storage_options)
         handler = session.handlers.of(parse_uri(uri, storage_options)[0], manifest_store)
-        places = Places(session, client, root, handler, {})
+        places = Places(session, client, root, handler, {}, storage_options)
         return cls(os.fspath(uri), storage_options, session, places)
 
     @property
@@ -142,7 +142,7 @@ class Handle:
             return self
         root = branch_root(self.main.root, branch)
         own = self.places
-        places = Places(own.session, own.client, root, own.handler, {})
+        places = Places(own.session, own.client, root, own.handler, {}, own.options)
         uri = _with_branch(_without_branch(self.uri, self.branch, self.main.url), branch)
         return Handle(uri, self.storage_options, self.session, places, branch, is_known=True)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from alance.errors import CorruptFileError
+from alance.errors import CorruptFileError, InvalidInputError
 from alance.file.reader import FileReader
 from alance.io.client import StoreClient
 from alance.io.store import ObjectStore
+from alance.io.uri import StorageOptions, parse_uri
 from alance.session import Session
 from alance.table.location import CommitHandler, ManifestCache, TableLocation
 from alance.table.manifest import DataFile, Fragment
@@ -27,6 +28,8 @@ class Places:
     """Of the dataset's own versions."""
     bases: dict[int, tuple[StoreClient, str, bool]]
     """Base id -> client, path, whether it is a dataset root."""
+    options: StorageOptions = None
+    """Those that the dataset was opened with."""
     opened: FileReader | None = None
     """The one file there is, where it is read alone: such files may be replaced under their name,
     so that the session does not keep them."""
@@ -44,7 +47,7 @@ class Places:
             for number, (client, path, is_root) in self.bases.items()
         }
         client = session.clients.wrap(self.client.store)
-        return Places(session, client, self.root, self.handler, bases)
+        return Places(session, client, self.root, self.handler, bases, self.options)
 
     def data_file(self, file: DataFile) -> tuple[StoreClient, str]:
         """Client and path of a data file."""
@@ -65,6 +68,27 @@ class Places:
                 f"{fragment.deletion_file.base_id}, which is no dataset and has none"
             )
         return client, path
+
+    def external(self, base_id: int, uri: str) -> tuple[StoreClient, str]:
+        """Client and path of a blob outside of the dataset's files.
+
+        See `alance.file.external.LocateBlob`.
+        """
+        if base_id:
+            client, path, _ = self._base(base_id)
+            if not set(uri.split("/")).isdisjoint({"", ".", ".."}):
+                raise CorruptFileError(
+                    f"a blob lies at {uri[:200]!r}, which is no path below base path {base_id}"
+                )
+            return client, join(path, uri)
+        try:
+            if "://" not in uri:
+                raise InvalidInputError("it is no absolute URI")
+            if not parse_uri(uri)[1]:
+                raise InvalidInputError("it names no object")
+        except InvalidInputError as exc:
+            raise CorruptFileError(f"the URI {uri[:200]!r} of a blob leads nowhere: {exc}") from exc
+        return self.session.clients.open(uri, self.options)
 
     @property
     def dataset_bases(self) -> dict[int, tuple[ObjectStore, str]]:

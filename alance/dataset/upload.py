@@ -16,6 +16,7 @@ from alance._aio import run_all, run_to_end
 from alance.dataset.json_values import store_json
 from alance.errors import AlanceError, InvalidInputError, check_count
 from alance.file.blobs import sidecar_folder
+from alance.file.given_blobs import check_given, given_type
 from alance.file.schema import Schema
 from alance.file.writer import FileWriter, WrittenFile
 from alance.io.client import StoreClient
@@ -240,23 +241,28 @@ def _fragment(file: WrittenFile, version: FileVersion) -> Fragment:
 def fit(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Columns as they are stored: views become plain, JSON binary, extension types their storage.
 
+    Blobs stay bytes or places, as they are given.
+
     Raises
     ------
     InvalidInputError
-        A column holds nulls where the schema allows none, or text that is no JSON; names it.
+        A column holds nulls where the schema allows none, text that is no JSON, or a blob that is
+        neither bytes nor one place; names it.
     """
     if not len(schema):
         return batch
-    columns = []
-    for given, field in zip(batch.columns, schema, strict=True):
+    columns, stored = [], schema
+    for i, (given, field) in enumerate(zip(batch.columns, schema, strict=True)):
         column = store_json(given, field)
         if isinstance(column, pa.ExtensionArray):
             column = column.storage
         if not column.type.equals(field.type):
-            column = column.cast(field.type)
+            column = column.cast(given_type(column.type, field))
+            check_given(column, field.type, field.name)
+            stored = stored.set(i, field.with_type(column.type))
         _check_nulls(column, field, field.name)
         columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.RecordBatch.from_arrays(columns, schema=stored)
 
 
 def _check_nulls(array: pa.Array, field: pa.Field, path: str) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from alance.encodings.blob_values import shred_blobs
 from alance.encodings.blocks import (
     Bytes,
     DataBlock,
@@ -96,23 +97,24 @@ def build_descriptor_page(
     Parameters
     ----------
     array, path, version
-        As in `build_blob_page`; lists may be around the leaf.
+        As in `build_blob_page`, but the values may be as `GIVEN`, and lists may be around them.
     options
         From which size on values go to other files.
     """
-    shredded = shred(array, path)
+    given = shred_blobs(array, path)
+    shredded = given.data
     if not shredded.has_values:
         nulls = build_nulls(shredded, version)
         return BlobPage(PageBuffer((), is_search=False), (), lambda *_: nulls)
     values = shredded.values
     assert isinstance(values, VariableWidthBlock), "blobs are binary values"
     sizes = np.diff(values.offsets).astype(np.int64)
-    kinds = _kinds(sizes, options)
+    kinds = np.where(np.diff(given.uris.offsets) > 0, BlobKind.EXTERNAL, _kinds(sizes, options))
     inline = take(values, np.flatnonzero(kinds == BlobKind.INLINE))
     assert isinstance(inline, VariableWidthBlock)
     data, starts = join_blobs(inline)
     bounds = values.offsets.astype(np.int64)
-    rows_apart = np.flatnonzero(kinds != BlobKind.INLINE)
+    rows_apart = np.flatnonzero((kinds == BlobKind.PACKED) | (kinds == BlobKind.DEDICATED))
     dedicated = kinds == BlobKind.DEDICATED
     apart = tuple(
         BlobApart(values.data[bounds[row] : bounds[row + 1]], bool(dedicated[row]))
@@ -120,17 +122,17 @@ def build_descriptor_page(
     )
 
     def place(start: int, homes: Sequence[tuple[int, int]]) -> EncodedPage:
-        positions, ids = np.zeros_like(sizes), np.zeros_like(sizes)
+        is_external = kinds == BlobKind.EXTERNAL
+        positions = np.where(is_external, given.positions, 0)
         positions[kinds == BlobKind.INLINE] = starts + start
+        ids = np.zeros_like(sizes)
         ids[rows_apart], positions[rows_apart] = np.array(homes, np.int64).reshape(-1, 2).T
-        columns = zip((kinds, positions, sizes, ids), (8, 64, 64, 32), strict=True)
+        numbers = (kinds, positions, np.where(is_external, given.sizes, sizes), ids)
         members: list[DataBlock] = [
             FixedWidthBlock(bits, len(sizes), column.astype(f"<u{bits // 8}").view(np.uint8))
-            for column, bits in columns
+            for column, bits in zip(numbers, (8, 64, 64, 32), strict=True)
         ]
-        no_uris = np.zeros(len(sizes) + 1, np.int32)
-        members.append(VariableWidthBlock(no_uris, np.empty(0, np.uint8)))
-        block = PackedStructBlock(len(sizes), tuple(members))
+        block = PackedStructBlock(len(sizes), (*members, given.uris))
         return build_full_zip(replace(shredded, values=block), ColumnOptions(), version)
 
     return BlobPage(PageBuffer((data,), is_search=False), apart, place)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -262,36 +262,45 @@ def _empty_nulls(array: pa.Array) -> pa.Array:
     return array.fill_null(pa.scalar(b"").cast(array.type))
 
 
-def prune(array: pa.Array, path: Sequence[int]) -> pa.Array:
+def prune(
+    array: pa.Array, path: Sequence[int], change: Callable[[pa.Array], pa.Array] | None = None
+) -> pa.Array:
     """Drop all struct members that do not lead to one leaf; values are not copied.
 
     The same leaf is then found by following child 0 at every struct. A map becomes the list of its
     entries, which are structs.
+
+    Parameters
+    ----------
+    array, path
+        As for `shred`.
+    change
+        Makes of the leaf what shall stand in its place, of the same length.
     """
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     kind = array.type
     if pa.types.is_struct(kind) and path:
         first, *rest = path
-        child = prune(array.field(first), rest)
+        child = prune(array.field(first), rest, change)
         member = kind.field(first).with_type(child.type)
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays([child], fields=[member], mask=mask)
     if is_struct_list(kind):
-        items = prune(array.values, path)
+        items = prune(array.values, path, change)
         pruned = pa.list_(kind.value_field.with_type(items.type), kind.list_size)
         return pa.Array.from_buffers(
             pruned, len(array), array.buffers()[:1], array.null_count, array.offset, [items]
         )
     if is_list(kind):
-        items = prune(array.values, path)
+        items = prune(array.values, path, change)
         make = pa.large_list if pa.types.is_large_list(kind) else pa.list_
         pruned = make(kind.field(0).with_type(items.type))
         buffers = array.buffers()[:2]
         return pa.Array.from_buffers(
             pruned, len(array), buffers, array.null_count, array.offset, [items]
         )
-    return array
+    return array if change is None else change(array)
 
 
 def leaf_bytes(array: pa.Array, path: Sequence[int]) -> int:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from alance.errors import InvalidInputError
 from alance.file.fields import BLOB, PACKED, Field, Node
 from alance.file.schema import Schema
 from alance.file.types import BLOB_V2, EXTENSION_METADATA, EXTENSION_NAME
@@ -34,11 +33,6 @@ def as_blobs(schema: pa.Schema) -> pa.Schema:
 def _as_blob(field: pa.Field) -> pa.Field:
     metadata = dict(field.metadata or {})
     kind = field.type
-    if metadata.get(EXTENSION_NAME.encode()) == BLOB_V2.encode():
-        raise InvalidInputError(
-            f"column {field.name!r} is marked as {BLOB_V2}; give blobs as large_binary, with "
-            "metadata 'lance-encoding:blob' = 'true'"
-        )
     if metadata.get(BLOB.encode()) == b"true" and pa.types.is_large_binary(kind):
         del metadata[BLOB.encode()]
         metadata[EXTENSION_NAME.encode()] = BLOB_V2.encode()

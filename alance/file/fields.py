@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from alance.errors import CorruptFileError, InvalidInputError
 from alance.file.json_fields import LANCE_JSON, as_text, is_json_text
-from alance.file.refusals import refuse_duplicates, refuse_extension, text_metadata
+from alance.file.refusals import refuse_duplicates, refuse_storage, text_metadata
 from alance.file.types import (
     BLOB_V2,
     EXTENSION_METADATA,
@@ -327,11 +327,11 @@ def _add_field(item: pa.Field, parent_id: int, path: str, first_id: int, out: li
     data_type, metadata = item.type, text_metadata(item.metadata, f"column {path!r}")
     if isinstance(data_type, pa.BaseExtensionType):
         name, parameters = extension_parts(data_type)
-        refuse_extension(name, path)
         own = {EXTENSION_NAME.encode(): name.encode(), EXTENSION_METADATA.encode(): parameters}
         metadata.update(text_metadata(own, f"column {path!r}"))
         data_type = data_type.storage_type
     extension = metadata.get(EXTENSION_NAME, b"").decode()
+    refuse_storage(extension, data_type, path)
     if is_json_text(data_type, extension):
         data_type, extension = pa.large_binary(), LANCE_JSON
         metadata[EXTENSION_NAME] = extension.encode()

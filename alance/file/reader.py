@@ -22,6 +22,7 @@ from alance.errors import (
 from alance.file.blobs import sidecar_path
 from alance.file.cache import CachedBytes, CacheKind
 from alance.file.columns import ColumnReader
+from alance.file.external import fetch_unchecked
 from alance.file.footer import (
     METADATA_BYTES_MAX,
     Footer,
@@ -45,8 +46,6 @@ __all__ = ["CachedFile", "FileReader", "tail_bytes"]
 TAIL_BYTES_MIN = 64 * 1024
 TAIL_BYTES_MAX = 1024 * 1024
 TAIL_SHARE = 512
-SIDECAR_BYTES_TRUSTED = 256 * 1024 * 1024
-"""Files of blobs are asked for their size where they should have more than this."""
 PARSED_AT_ONCE = 16
 """Columns whose metadata is parsed before other tasks have their turn."""
 
@@ -348,15 +347,7 @@ class FileReader:
             A range of a long file ends after it.
         """
         path = sidecar_path(self.path, blob_id)
-        stop = max((each.stop for each in ranges), default=0)
-        # Nothing has checked the ranges, and cutting up one that is made up would take for ever.
-        if stop > SIDECAR_BYTES_TRUSTED:
-            size = (await self._client.head(path)).num_bytes
-            if stop > size:
-                raise CorruptFileError(
-                    f"file {path} has {size} bytes and is referred to for {stop}", path=path
-                )
-        return await self._client.get_ranges(path, ranges, priority=priority)
+        return await fetch_unchecked(self._client, path, ranges, priority=priority)
 
     def _from_tail(self, wanted: ByteRange) -> memoryview | None:
         start = wanted.start - self._tail_start

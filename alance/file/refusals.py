@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
+from alance.encodings.blob_values import GIVEN
 from alance.errors import InvalidInputError
 from alance.file.types import BLOB_V2
 
-__all__ = ["refuse_duplicates", "refuse_extension", "text_metadata"]
+__all__ = ["refuse_duplicates", "refuse_storage", "text_metadata"]
 
 
 def refuse_duplicates(items: Iterable[pa.Field], where: str) -> None:
@@ -21,12 +22,13 @@ def refuse_duplicates(items: Iterable[pa.Field], where: str) -> None:
         seen.add(item.name)
 
 
-def refuse_extension(name: str, path: str) -> None:
-    """Refuse extension types whose values are stored in another form than they have in Arrow."""
-    if name == BLOB_V2:
+def refuse_storage(extension: str, storage: pa.DataType, path: str) -> None:
+    """Refuse extension types of which the format knows another storage type."""
+    if extension == BLOB_V2 and storage not in (GIVEN, pa.struct(list(GIVEN)[:2])):
         raise InvalidInputError(
-            f"column {path!r} has extension type {name}, in which this library takes no values; "
-            "give them as large_binary, with metadata 'lance-encoding:blob' = 'true'"
+            f"column {path!r} of extension type {extension} is stored as {storage}, not as "
+            f"{GIVEN}; give blobs so, or as large_binary with metadata 'lance-encoding:blob' = "
+            "'true'"
         )
 
 

@@ -27,6 +27,7 @@ from alance.file.fields import (
 )
 from alance.file.refusals import text_metadata
 from alance.file.storable import check_blobs, check_packed, check_struct_lists
+from alance.file.types import BLOB_V2
 from alance.types import FileVersion
 
 __all__ = ["Field", "Leaf", "Nesting", "Node", "Schema", "match_append"]
@@ -366,8 +367,11 @@ def _differences(path: str, mine: Node, theirs: Node) -> Iterator[str]:
     if theirs.field.nullable and not mine.field.nullable:
         yield f"{path}: the dataset allows no null, the data may hold some"
     if mine.field.is_blob_v2:
-        if theirs.field.is_blob_v2 or not pa.types.is_large_binary(theirs.data_type):
-            yield f"{path}: the dataset has blobs, which are given as large_binary"
+        if not pa.types.is_large_binary(theirs.data_type):
+            yield f"{path}: the dataset has blobs, which are given as large_binary or {BLOB_V2}"
+        return
+    if theirs.field.is_blob_v2:
+        yield f"{path}: the dataset has type {mine.data_type}, the data {BLOB_V2}"
         return
     if _shape(mine.field) != _shape(theirs.field):
         yield f"{path}: the dataset has type {mine.data_type}, the data {theirs.data_type}"

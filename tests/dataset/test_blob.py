@@ -162,13 +162,6 @@ def nested_blobs() -> pa.Table:
     return pa.Table.from_pylist(rows, schema=schema)
 
 
-def elsewhere(place: Path) -> str:
-    """URI of a file that belongs to no dataset."""
-    path = place / "elsewhere.bin"
-    path.write_bytes(b"0123456789")
-    return path.as_uri()
-
-
 class TestBlobsOfTheNextVersion:
     async def test_the_reference_writes(self, tmp_path: Path) -> None:
         values = placed_blobs()
@@ -265,18 +258,6 @@ class TestBlobsOfTheNextVersion:
             )
         assert files(tmp_path) == {}
 
-    @pytest.mark.parametrize("version", ["2.1", "2.2"])
-    async def test_values_are_given_as_binaries(self, tmp_path: Path, version: str) -> None:
-        table = pa.table([lance.blob_array([b"q"])], schema=pa.schema([lance.blob_field("b")]))
-        with pytest.raises(alance.InvalidInputError, match=r"'b'.*large_binary"):
-            await alance.write_dataset(table, tmp_path / "it", data_storage_version=version)
-        marks = {"ARROW:extension:name": "lance.blob.v2"}
-        field = pa.field("b", table["b"].type.storage_type, metadata=marks)
-        with pytest.raises(alance.InvalidInputError, match=r"'b'.*large_binary"):
-            await alance.write_dataset(
-                [], tmp_path / "it", schema=pa.schema([field]), data_storage_version=version
-            )
-
     async def test_what_cannot_be_appended(self, tmp_path: Path) -> None:
         field = pa.field("b", pa.large_binary(), metadata=BLOB)
         schema = pa.schema([field])
@@ -285,19 +266,6 @@ class TestBlobsOfTheNextVersion:
         )
         with pytest.raises(alance.SchemaMismatchError, match="given as large_binary"):
             await dataset.append(pa.table({"b": ["text"]}))
-
-    async def test_a_blob_elsewhere(self, tmp_path: Path) -> None:
-        uri = elsewhere(tmp_path)
-        table = pa.table([lance.blob_array([uri])], schema=pa.schema([lance.blob_field("b")]))
-        lance.write_dataset(
-            table,
-            tmp_path / "it",
-            data_storage_version="2.2",
-            allow_external_blob_outside_bases=True,
-        )
-        dataset = await alance.open_dataset(tmp_path / "it")
-        with pytest.raises(alance.UnsupportedFeatureError, match=r"elsewhere\.bin"):
-            await dataset.to_table()
 
 
 def packed_table(num_rows: int) -> pa.Table:
