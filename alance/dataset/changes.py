@@ -62,10 +62,10 @@ class Changes(History):
 
         Notes
         -----
-        Requests: two rounds where the data takes up to 8 MiB: data file, transaction file and a look
-        at the newest version; then the manifest. More data takes the rounds of its parts before
-        these. A lost race costs one read and another put. Appends through one session that meet
-        share a version: each is told that version, and what it cost counts for each.
+        Requests: two rounds where the data takes up to 8 MiB: data file, transaction file and a
+        look at the newest version; then the manifest. More data takes the rounds of its parts
+        before these. A lost race costs one read and another put. Appends through one session that
+        meet share a version: each is told that version, and what it cost counts for each.
         """
         limits = WriteLimits(max_rows_per_file, max_bytes_per_file)
         return await self._write(data, "append", schema, limits, transaction_properties, progress)

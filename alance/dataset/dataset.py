@@ -161,8 +161,9 @@ class Dataset(Changes):
         -----
         Requests, as the iteration goes on: one per data file for its tail, then the wanted columns
         in runs of rows of about 8 MiB, neighbouring ranges merged. With a filter its columns come
-        first, and the others of rows that pass a round later, in fragments where that costs less. Memory: the session's byte
-        budget at most. Cancellation: safe at any await; leaving the iteration stops its requests.
+        first, and the others of rows that pass a round later, in fragments where that costs less.
+        Memory: the session's byte budget at most. Cancellation: safe at any await; leaving the
+        iteration stops its requests.
 
         Blob columns come as their values, large_binary with ``lance-encoding:blob`` in the field's
         metadata, where pylance gives places unless asked with ``blob_handling="all_binary"``. They

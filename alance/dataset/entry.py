@@ -145,7 +145,8 @@ async def write_dataset(
     -----
     Memory: the pages being encoded and uploaded, whatever the length of `data`. Requests: a look at
     the newest version, the data files (parts of 8 MiB, four files at once), then transaction file
-    and manifest in one round; a new dataset's transaction file goes out beside its data. A failed or cancelled write leaves the dataset as it was and removes what it uploaded.
+    and manifest in one round; a new dataset's transaction file goes out beside its data. A failed
+    or cancelled write leaves the dataset as it was and removes what it uploaded.
     """
     limits = WriteLimits(max_rows_per_file, max_bytes_per_file)
     handle = Handle.of(uri, storage_options, session or current_session(), manifest_store)
