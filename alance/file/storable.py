@@ -73,6 +73,9 @@ _VARIABLE = (
 )
 
 
+_LISTS = frozenset({Nesting.LIST, Nesting.LARGE_LIST, Nesting.MAP})
+
+
 def check_blobs(root: Node, version: FileVersion) -> None:
     """Refuse blobs of types and in places where the format has none.
 
@@ -81,10 +84,10 @@ def check_blobs(root: Node, version: FileVersion) -> None:
     InvalidInputError
         Names the column.
     """
-    _check_blobs(root, root.field.name, version)
+    _check_blobs(root, root.field.name, version, in_list="")
 
 
-def _check_blobs(node: Node, path: str, version: FileVersion) -> None:
+def _check_blobs(node: Node, path: str, version: FileVersion, *, in_list: str) -> None:
     if node.field.is_blob_v2 and version is FileVersion.V2_1:
         raise InvalidInputError(
             f"column {path!r} is marked as blobs of file version 2.2; give large_binary, with "
@@ -95,16 +98,17 @@ def _check_blobs(node: Node, path: str, version: FileVersion) -> None:
             f"column {path!r} of type {node.data_type} cannot be stored as a blob; cast it to "
             "large_binary, or remove 'lance-encoding:blob' from the metadata of the field"
         )
+    if node.field.is_blob and in_list:
+        # The place of a value says nothing of where its list begins (specification: 2.1, section 7).
+        raise InvalidInputError(
+            f"column {in_list!r} holds lists of blobs, which only datasets of file version 2.2 can; "
+            "write with data_storage_version='2.2', or remove 'lance-encoding:blob' from the "
+            f"metadata of {path!r}"
+        )
+    if node.kind in _LISTS:
+        in_list = in_list or path
     for child in node.children:
-        if child.field.is_blob and node.kind not in (Nesting.STRUCT, Nesting.LEAF):
-            raise InvalidInputError(
-                f"column {path!r} holds lists of blobs, which file version {version.value} cannot "
-                "store; remove 'lance-encoding:blob' from the metadata of the items"
-            )
-        _check_blobs(child, f"{path}.{child.field.name}", version)
-
-
-_LISTS = frozenset({Nesting.LIST, Nesting.LARGE_LIST, Nesting.MAP})
+        _check_blobs(child, f"{path}.{child.field.name}", version, in_list=in_list)
 
 
 def lies_in_lists(nodes: Sequence[Node]) -> bool:

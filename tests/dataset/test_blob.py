@@ -127,6 +127,13 @@ class TestBlobs:
                 pa.field("x", pa.list_(pa.field("item", pa.large_binary(), metadata=BLOB))),
                 "lists of blobs",
             ),
+            (
+                pa.field(
+                    "x",
+                    pa.list_(pa.struct([pa.field("v", pa.large_binary(), metadata=BLOB)])),
+                ),
+                r"lists of blobs.*'x\.item\.v'",
+            ),
         ],
     )
     async def test_what_no_blob_can_be(self, tmp_path: Path, field: pa.Field, says: str) -> None:
@@ -163,6 +170,33 @@ def nested_blobs() -> pa.Table:
 
 
 class TestBlobsOfTheNextVersion:
+    async def test_in_maps_and_lists_of_structs(self, tmp_path: Path) -> None:
+        field = pa.field("v", pa.large_binary(), metadata=BLOB)
+        kinds = {
+            "structs": pa.list_(pa.struct([field])),
+            "map": pa.map_(pa.string(), field),
+            "fixed": pa.struct([pa.field("f", pa.list_(pa.struct([field]), 2))]),
+        }
+        items = [{"v": b"a"}, {"v": None}]
+        rows = {
+            "structs": [items, None, [{"v": b""}]],
+            "map": [[("x", b"a"), ("y", None)], None, []],
+            "fixed": [{"f": items}, None, {"f": [{"v": b""}, None]}],
+        }
+        for name, kind in kinds.items():
+            table = pa.table({name: pa.array(rows[name], kind)})
+            where = tmp_path / name
+            dataset = await alance.write_dataset(table, where, data_storage_version="2.2")
+            assert (await dataset.to_table()).equals(table)
+            theirs = lance.dataset(where).to_table(blob_handling="all_binary")
+            assert theirs.to_pydict() == table.to_pydict()
+
+    async def test_lists_of_them_in_files_alone(self, tmp_path: Path) -> None:
+        field = pa.field("item", pa.large_binary(), metadata=BLOB)
+        schema = pa.schema([pa.field("x", pa.list_(field))])
+        with pytest.raises(alance.InvalidInputError, match="'x' holds lists of blobs"):
+            alance.create_file(tmp_path / "it", schema, data_storage_version="2.2")
+
     async def test_the_reference_writes(self, tmp_path: Path) -> None:
         values = placed_blobs()
         schema = pa.schema([lance.blob_field("b")])
