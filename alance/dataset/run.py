@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import anyio
@@ -74,7 +74,8 @@ class Slot:
     batch: pa.RecordBatch | None = None
     is_last: bool = False
     """Whether no batch comes after the one that is here."""
-    taken: anyio.Event = field(default_factory=anyio.Event)
+    taken: anyio.Event | None = None
+    """Set when the batch was consumed, where another one comes after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,8 @@ class ScanRun:
         else:
             self._budget.resume(slot.charged, slot.window.charge)
             slot.charged = slot.window.charge
-        slot.taken.set()
+            assert slot.taken is not None, "more batches come, and nobody waits to bring them"
+            slot.taken.set()
 
     async def _work(self, plan: _Plan, tg: anyio.abc.TaskGroup) -> None:
         """Read windows until there are no more."""
@@ -192,7 +194,7 @@ class ScanRun:
             batch = await self._windows.read_rest(reader, part, priority=planned.number)
             is_last = start + step >= num_rows
             self._put(slot, batch, is_last=is_last)
-            if not is_last:
+            if slot.taken is not None:
                 await slot.taken.wait()
 
     def _put(self, slot: Slot, batch: pa.RecordBatch, *, is_last: bool) -> None:
@@ -201,7 +203,7 @@ class ScanRun:
         slot.charged = batch.nbytes
         slot.place = next_place()
         slot.is_last = is_last
-        slot.taken = anyio.Event()
+        slot.taken = None if is_last else anyio.Event()
         slot.batch = batch
         self.changed.set()
 
