@@ -63,17 +63,22 @@ class Handle:
             store = self._store = self._make(library.use())
         return store
 
-    def renew(self, used: AnyStore) -> bool:
+    def renew(self, used: AnyStore | None = None) -> bool:
         """Ask the credential provider anew, unless that was done since `used` was taken.
 
         obstore keeps what a provider gave until the time it named. A store may think otherwise.
+
+        Parameters
+        ----------
+        used
+            What a request failed with; None for whatever is in use now.
 
         Returns
         -------
         bool
             Whether a request may go better now.
         """
-        if self._has_credentials and self._store is used:
+        if self._has_credentials and (used is None or self._store is used):
             self._store = None
         return self._has_credentials
 

@@ -292,7 +292,10 @@ class ObstoreStore:
         except AlanceError:
             raise
         except Exception as exc:
-            raise translate(exc, self._url, path) from exc
+            error = translate(exc, self._url, path)
+            if is_expired(error) and self._uploads is not self._handle:
+                self._uploads.renew()  # an upload under way has failed; the next need not
+            raise error from exc
 
 
 def _info(meta: ObjectMeta) -> ObjectInfo:

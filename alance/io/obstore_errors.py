@@ -23,7 +23,8 @@ STATUS = re.compile(r"non-2xx status code: (\d{3})")
 PASSING = frozenset({408, 429, 500, 502, 503, 504})
 """Statuses after which the same request may go well."""
 CODES_OF_EXPIRY = ("ExpiredToken", "TokenExpired", "InvalidToken", "RequestExpired")
-ON_THE_WAY = ("HTTP error", "Error after 0 retries", "kind: Interrupted", "kind: Connect")
+ON_THE_WAY = ("HTTP error", "error sending request", "response body", "kind: Interrupted")
+"""Words of failures without an answer, or in the middle of one."""
 
 
 def translate(exc: Exception, url: str, path: str) -> AlanceError:

@@ -68,8 +68,8 @@ class ObjectStore(Protocol):
 
     Paths are keys without a leading slash. Every method raises errors of the tree only:
     `ObjectNotFoundError`, `AlreadyExistsError`, `PermissionDeniedError`, `StoreTimeoutError`,
-    `StoreError`. Idempotent requests are retried inside. Each call is one request, apart from
-    `list`, which is one per page of 1000.
+    `StoreError`; `transient` is set on those after which the same request may go well, for whoever
+    asks to try again. Each call is one request, apart from `list`, which is one per page of 1000.
     """
 
     @property

@@ -260,6 +260,23 @@ async def test_credentials_that_expire_are_asked_for_anew(endpoint: EndpointThre
     assert (await made.append(TABLE.slice(0, 5))).version == 2
 
 
+async def test_an_upload_with_expired_credentials_fails_and_the_next_does_not(
+    endpoint: EndpointThread,
+) -> None:
+    options = dict(endpoint.storage_options, credential_provider=Rotating())
+    del options["aws_access_key_id"], options["aws_secret_access_key"]
+    store, _ = StoreClients(Limits()).open("s3://bucket", options)
+    endpoint.reset(Fault(FaultKind.EXPIRED_TOKEN, token="token-1", times=None))
+    upload = await store.open_upload("long")
+    with pytest.raises(alance.PermissionDeniedError, match="Expired"):
+        await upload.write(bytes(9 << 20))
+    await upload.abort()
+    upload = await store.open_upload("long")
+    await upload.write(bytes(9 << 20))
+    await upload.finish()
+    assert (await store.get_tail("long", 5))[1] == 9 << 20
+
+
 async def test_without_a_provider_expired_credentials_are_an_error(
     endpoint: EndpointThread,
 ) -> None:
