@@ -64,7 +64,7 @@ def build_pages(
     if constant is None:
         return _value_pages(array, path, shredded, options, version)
     page = build_constant(shredded, constant)
-    if not shredded.needs_levels:
+    if not shredded.needs_levels or _has_no_bytes(constant):
         return [page]
     # Levels beside a constant are stored plain and read whole: many take more than all else.
     pages = _value_pages(array, path, shredded, options, version)
@@ -108,6 +108,11 @@ def _chunk_values(
     if width < limit:
         return choose_chunks(block, options, version)
     return choose_dictionary(block, options, version)
+
+
+def _has_no_bytes(block: DataBlock) -> bool:
+    """Whether values have a width of nothing, for which there is no layout but the constant."""
+    return isinstance(block, FixedWidthBlock) and block.bits_per_value == 0
 
 
 def _value_bytes(block: DataBlock) -> int:

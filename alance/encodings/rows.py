@@ -128,6 +128,8 @@ def take(block: DataBlock, positions: Positions) -> DataBlock:
             out = empty((num_values + 7) // 8, np.uint8)
             _check(byte_kernels.take_bits(data, positions, out))
             return FixedWidthBlock(1, num_values, out)
+        case FixedWidthBlock(0, _, data):
+            return FixedWidthBlock(0, num_values, data)
         case FixedWidthBlock(bits, _, data):
             out = empty(num_values * bits // 8, np.uint8)
             _check(byte_kernels.take_fixed(data, positions, bits // 8, out))

@@ -218,10 +218,8 @@ def arrow_to_block(array: pa.Array) -> DataBlock:
     except ValueError as exc:
         message = f"values of type {kind} cannot be stored"
         raise UnsupportedFeatureError(message, feature=str(kind)) from exc
-    if bits == 0:
-        raise InvalidInputError(f"values of type {kind} have no bytes and cannot be stored")
-    if length == 0:
-        return FixedWidthBlock(bits, 0, np.empty(0, np.uint8))
+    if length == 0 or bits == 0:
+        return FixedWidthBlock(bits, length, np.empty(0, np.uint8))
     start, stop = array.offset * bits // 8, (array.offset + length) * bits // 8
     return FixedWidthBlock(bits, length, np.frombuffer(array.buffers()[1], np.uint8)[start:stop])
 

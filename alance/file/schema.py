@@ -178,7 +178,8 @@ class Schema:
         if version is FileVersion.V2_2:
             return
         for entry in self.fields:
-            if entry.logical_type == "map" or _is_struct_list(entry):
+            is_newer = entry.logical_type in ("map", "fixed_size_binary:0")
+            if is_newer or _is_struct_list(entry):
                 raise InvalidInputError(
                     f"column {entry.name!r} of type {entry.logical_type!r} cannot be stored in "
                     f"file version {version.value}; write with data_storage_version='2.2'"

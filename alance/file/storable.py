@@ -99,10 +99,10 @@ def _check_blobs(node: Node, path: str, version: FileVersion, *, in_list: str) -
             "large_binary, or remove 'lance-encoding:blob' from the metadata of the field"
         )
     if node.field.is_blob and in_list:
-        # The place of a value says nothing of where its list begins (specification: 2.1, section 7).
+        # Places of values say nothing of where a list begins (specification: 2.1, section 7).
         raise InvalidInputError(
-            f"column {in_list!r} holds lists of blobs, which only datasets of file version 2.2 can; "
-            "write with data_storage_version='2.2', or remove 'lance-encoding:blob' from the "
+            f"column {in_list!r} holds lists of blobs, which only datasets of file version 2.2 "
+            "can; write with data_storage_version='2.2', or remove 'lance-encoding:blob' from the "
             f"metadata of {path!r}"
         )
     if node.kind in _LISTS:
@@ -124,22 +124,22 @@ def lies_in_lists(nodes: Sequence[Node]) -> bool:
 
 
 def check_struct_lists(root: Node) -> None:
-    """Refuse fixed-size lists of structs with lists around them, or below, which no one reads.
+    """Refuse fixed-size lists of structs with lists around them: no level tells their items apart.
 
     Raises
     ------
     InvalidInputError
         Names the column.
     """
-    _check_struct_lists(root, root.field.name, frozenset())
+    _check_struct_lists(root, root.field.name, in_list=False)
 
 
-def _check_struct_lists(node: Node, path: str, above: frozenset[Nesting]) -> None:
-    kinds = above | {node.kind}
-    if Nesting.FIXED_SIZE_LIST in kinds and not kinds.isdisjoint(_LISTS):
+def _check_struct_lists(node: Node, path: str, *, in_list: bool) -> None:
+    if in_list and node.kind is Nesting.FIXED_SIZE_LIST:
         raise InvalidInputError(
-            f"column {path!r} has lists around or in a fixed-size list of structs, which cannot be "
-            "stored; cast the fixed-size list to a list"
+            f"column {path!r} is a fixed-size list of structs in a list, which cannot be stored; "
+            "cast the fixed-size list to a list"
         )
     for child in node.children:
-        _check_struct_lists(child, f"{path}.{child.field.name}", kinds)
+        path_below = f"{path}.{child.field.name}"
+        _check_struct_lists(child, path_below, in_list=in_list or node.kind in _LISTS)

@@ -142,9 +142,7 @@ def _format_fixed_size_list(data_type: pa.FixedSizeListType, path: str) -> str:
     else:
         inner = format_logical_type(item_type, path)
     bits = _item_bits(item_type)
-    if data_type.list_size < 1 or bits is None:
-        raise _not_storable(data_type, path)
-    if bits * data_type.list_size > VALUE_BITS_MAX:
+    if not bits or not 1 <= bits * data_type.list_size <= VALUE_BITS_MAX:
         raise _not_storable(data_type, path)
     return f"fixed_size_list:{inner}:{data_type.list_size}"
 

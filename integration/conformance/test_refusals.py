@@ -204,6 +204,46 @@ async def test_the_order_of_dictionaries_is_lost(tmp_path: Path) -> None:
     assert ours.schema.field("c").type == theirs.schema.field("c").type == kind
 
 
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.binary(0), [b"", None, b""]),
+        (pa.list_(pa.binary(0)), [[b"", None], None, [b""]]),
+        (_struct(pa.binary(0), pa.int8()), [{"m0": b"", "m1": 1}, None, {"m1": 2}]),
+    ],
+    ids=str,
+)
+async def test_values_of_no_bytes(kind: pa.DataType, values: list[object], tmp_path: Path) -> None:
+    """In file version 2.1 there is no page for them."""
+    table = pa.table({"c": pa.array(values, kind)})
+    _write_there(table, tmp_path / "there", "2.2")
+    await alance.write_dataset(table, tmp_path / "here", data_storage_version="2.2")
+    for path in (tmp_path / "here", tmp_path / "there"):
+        assert_same_table(lance.dataset(path).to_table(), table)
+        ours = await alance.open_dataset(path)
+        assert_same_table(await ours.to_table(), table)
+        assert_same_table(await ours.take([1, 0, 1]), table, [1, 0, 1])
+
+
+async def test_lists_in_lists_of_structs_are_read_here_only(tmp_path: Path) -> None:
+    inner = _struct(pa.list_(pa.int32()), pa.map_(pa.string(), pa.list_(pa.int8())))
+    rows = [
+        [{"m0": [1, 2], "m1": [("a", [3])]}, {"m0": None, "m1": []}],
+        None,
+        [{"m0": [], "m1": None}, None],
+    ]
+    table = pa.table({"c": pa.array(rows * 700, pa.list_(inner, 2))})
+    await alance.write_dataset(table, tmp_path / "here", data_storage_version="2.2")
+    _write_there(table, tmp_path / "there", "2.2")
+    for path in (tmp_path / "here", tmp_path / "there"):
+        with pytest.raises(BaseException, match="Not yet supported FSL"):
+            lance.dataset(path).to_table()
+        ours = await alance.open_dataset(path)
+        assert_same_table(await ours.to_table(), table)
+        picked = [2000, 1, 0, 2, 0]
+        assert_same_table(await ours.take(picked), table, picked)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_no_value_in_lists_of_lists_of_null_structs(version: str, tmp_path: Path) -> None:
     """The reference counts nulls of structs wrongly where a page has no list inside them."""

@@ -118,11 +118,32 @@ async def test_fixed_size_lists_of_structs_both_ways(
     await check_here(await alance.open_dataset(tmp_path / "beside"), both)
 
 
-async def test_lists_in_fixed_size_lists_of_structs_are_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", ["no nulls", "some nulls", "all null"])
+async def test_lists_in_fixed_size_lists_of_structs(content: str, tmp_path: Path) -> None:
     """The reference writes them, but does not read them itself."""
     kind = pa.list_(pa.struct([("l", pa.list_(pa.int32())), ("m", pa.map_(pa.int8(), PAIR))]), 3)
-    table = random_table(pa.schema([pa.field("c", kind)]), 500, 1, CONTENTS["some nulls"])
+    table = random_table(pa.schema([pa.field("c", kind)]), 500, 1, CONTENTS[content])
     await check_here(await write_there(table, tmp_path / "theirs", "2.2"), table)
+    await write_here(table, tmp_path / "ours", "2.2")
+    await check_here(await alance.open_dataset(tmp_path / "ours"), table)
+
+
+@pytest.mark.parametrize("content", ["no nulls", "some nulls", "all null"])
+async def test_values_of_no_bytes_both_ways(content: str, tmp_path: Path) -> None:
+    fields = [("c", pa.binary(0)), ("l", pa.list_(pa.struct([("v", pa.binary(0))])))]
+    table = random_table(pa.schema(fields), 3000, 1, CONTENTS[content])
+    check_there(await write_here(table, tmp_path / "ours", "2.2"), table)
+    await check_here(await write_there(table, tmp_path / "theirs", "2.2"), table)
+    await check_here(await alance.open_dataset(tmp_path / "ours"), table)
+
+
+async def test_values_of_no_bytes_have_no_place_in_older_files(tmp_path: Path) -> None:
+    table = pa.table({"c": pa.array([b""], pa.binary(0))})
+    with pytest.raises(alance.InvalidInputError, match=r"'c'.*data_storage_version='2\.2'"):
+        await write_here(table, tmp_path / "ours", "2.1")
+    lists = pa.table({"c": pa.array([[b"", b""]], pa.list_(pa.binary(0), 2))})
+    with pytest.raises(alance.InvalidInputError, match="'c'"):
+        await write_here(lists, tmp_path / "ours", "2.2")
 
 
 def test_lists_of_fixed_size_lists_of_structs_are_not_read() -> None:
