@@ -27,7 +27,7 @@ from alance.encodings.levels import Shape, encode_levels
 from alance.encodings.options import ColumnOptions
 from alance.encodings.registry import Stream
 from alance.encodings.shred import Shredded, shred
-from alance.encodings.spec import Flat, FullZipLayout, MiniBlockLayout, Spec
+from alance.encodings.spec import FixedSizeList, Flat, FullZipLayout, MiniBlockLayout, Spec
 from alance.errors import UnsupportedFeatureError
 from alance.kernels import bytes as byte_kernels
 from alance.kernels import repdef
@@ -80,7 +80,7 @@ def _value_pages(
 ) -> list[EncodedPage]:
     """Encode rows that hold values as mini-block pages, or as one full-zip page."""
     values = _chunk_values(shredded.values, options, version)
-    if values is not None:
+    if values is not None and not _lies_better_whole(shredded, values, options):
         page = build_mini_block(shredded, values, version)
         if page is not None:
             return [page]
@@ -108,6 +108,19 @@ def _chunk_values(
     if width < limit:
         return choose_chunks(block, options, version)
     return choose_dictionary(block, options, version)
+
+
+def _lies_better_whole(shredded: Shredded, values: EncodedValues, options: ColumnOptions) -> bool:
+    """Whether full-zip would be the plain values back to back, which chunks only interrupt.
+
+    Then a scan need not copy them, and a take reads values instead of chunks of 4 KiB.
+    """
+    spec = values.chunks.spec
+    while isinstance(spec, FixedSizeList) and not spec.has_validity:
+        spec = spec.values
+    is_plain = isinstance(spec, Flat) and spec.bits_per_value >= 8 and values.dictionary is None
+    has_levels = shredded.levels.rep is not None or shredded.levels.def_ is not None
+    return is_plain and not has_levels and options.structural_encoding is None
 
 
 def _has_no_bytes(block: DataBlock) -> bool:
@@ -263,7 +276,10 @@ def build_full_zip(shredded: Shredded, options: ColumnOptions, version: FileVers
     else:
         spec, zipped = _zipped(values)
         per_value = zipped.bits_per_value
-        data, starts = byte_kernels.zip_fixed(*control, zipped.data, per_value // 8)
+        if levels.rep is None and levels.def_ is None:
+            data, starts = zipped.data, np.empty(0, np.int64)
+        else:
+            data, starts = byte_kernels.zip_fixed(*control, zipped.data, per_value // 8)
     buffers = [PageBuffer([data], False)]
     if per_offset is not None or levels.rep is not None:
         index = _index(starts, len(data))

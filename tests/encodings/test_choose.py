@@ -86,15 +86,28 @@ def test_each_group_has_its_own_width() -> None:
     ],
     ids=["doubles", "wide integers", "negative integers"],
 )
-def test_values_that_use_all_bits_are_flat(array: pa.Array) -> None:
-    layout, (_, data) = mini_block(array)
+def test_values_that_use_all_bits_lie_back_to_back(array: pa.Array) -> None:
+    assert full_zip(array).value_compression == Flat(64)
+    (buffer,) = only_page(array).buffers
+    assert buffer.num_bytes == 5000 * 8
+
+
+def test_values_among_nulls_lie_in_chunks() -> None:
+    layout, (_, data) = mini_block(
+        pa.array(RNG.standard_normal(5000), mask=np.arange(5000) % 999 == 7)
+    )
     assert layout.value_compression == Flat(64)
-    assert data <= 5000 * 8 + 5 * 16
+    assert data <= 5000 * 8 + 10 * (16 + 128)
+
+
+def test_vectors_in_lists_lie_in_chunks() -> None:
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(RNG.random(30, np.float32)), 3)
+    lists = pa.ListArray.from_arrays(pa.array([0, 4, 10], pa.int32()), vectors)
+    assert mini_block(lists)[0].value_compression == FixedSizeList(3, False, Flat(32))
 
 
 def test_few_values_are_flat_since_a_group_is_padded() -> None:
-    layout, _ = mini_block(pa.array([1, 2, 3], pa.int64()))
-    assert layout.value_compression == Flat(64)
+    assert full_zip(pa.array([1, 2, 3], pa.int64())).value_compression == Flat(64)
 
 
 def test_booleans_take_a_bit_each() -> None:
@@ -105,9 +118,9 @@ def test_booleans_take_a_bit_each() -> None:
 
 def test_decimals_are_flat() -> None:
     array = pa.array([1, 2, 3], pa.decimal128(20, 2))
-    assert mini_block(array)[0].value_compression == Flat(128)
+    assert full_zip(array).value_compression == Flat(128)
     array = pa.array([1, 2, 3], pa.decimal256(50, 2))
-    assert mini_block(array)[0].value_compression == Flat(256)
+    assert full_zip(array).value_compression == Flat(256)
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()])
@@ -181,7 +194,8 @@ def test_wide_fixed_values_are_full_zip() -> None:
     layout = full_zip(vectors)
     assert layout.value_compression == FixedSizeList(64, False, Flat(32))
     assert layout.bits_per_value == 64 * 32
-    narrow = pa.FixedSizeListArray.from_arrays(pa.array(RNG.random(630, np.float32)), 63)
+    mask = pa.array([True, *[False] * 9])
+    narrow = pa.FixedSizeListArray.from_arrays(pa.array(RNG.random(630, np.float32)), 63, mask=mask)
     assert mini_block(narrow)[0].value_compression == FixedSizeList(63, False, Flat(32))
     assert full_zip(pa.array([b"x" * 256], pa.binary(256))).value_compression == Flat(2048)
 

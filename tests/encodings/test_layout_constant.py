@@ -211,7 +211,7 @@ def test_the_examples_of_the_specification() -> None:
     ],
 )
 def test_other_values_are_no_constants(array: pa.Array) -> None:
-    assert isinstance(only_page(array, version=VERSION).page.layout, MiniBlockLayout)
+    assert not isinstance(only_page(array, version=VERSION).page.layout, ConstantLayout)
 
 
 def test_bits_that_are_the_same_make_a_constant() -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from alance.encodings.options import ColumnOptions
 from alance.encodings.rows import RowRanges
 from alance.encodings.spec import (
     Constant,
@@ -40,6 +41,7 @@ from tests.encodings.forging import (
 )
 
 RNG = np.random.default_rng(3)
+CHUNKS = ColumnOptions(structural_encoding="miniblock")
 
 
 def make_lists(num_rows: int, *, long_row: int | None = None, seed: int = 0) -> pa.ListArray:
@@ -92,7 +94,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def stored(name: str) -> list[list[StoredPage]]:
-    return pages_of(ARRAYS[name])
+    return pages_of(ARRAYS[name], options=CHUNKS)
 
 
 def test_all_rows(name: str, stored: list[list[StoredPage]]) -> None:
@@ -120,7 +122,7 @@ def test_any_rows(name: str, stored: list[list[StoredPage]], data: st.DataObject
 
 def test_a_row_costs_its_chunk() -> None:
     array = ARRAYS["flat"]
-    stored = only_page(array)
+    ((stored,),) = pages_of(array, options=CHUNKS)
     metadata, _ = (buffer.num_bytes for buffer in stored.buffers)
     found, num_bytes = read(stored, array.type, RowRanges.one(2000, 2001))
     assert found[0] == array[2000]
@@ -130,7 +132,7 @@ def test_a_row_costs_its_chunk() -> None:
 
 def test_rows_far_apart_cost_a_chunk_each() -> None:
     array = pa.array(RNG.standard_normal(50_000))
-    stored = only_page(array)
+    ((stored,),) = pages_of(array, options=CHUNKS)
     found, num_bytes = read(stored, array.type, rows_of([3, 25_000, 25_001, 49_999]))
     assert found.equals(array.take(pa.array([3, 25_000, 25_001, 49_999])))
     last = 8 + 50_000 % 512 * 8
@@ -324,13 +326,40 @@ def test_missing_buffers_are_refused() -> None:
         page(LISTS.page.layout, buffer_bytes(LISTS)[:2], 3000).open()
 
 
-@pytest.mark.parametrize(
-    "spec", [Dictionary(Flat(64), Flat(64), 1), Constant(b"12345678"), Constant(None)]
-)
+@pytest.mark.parametrize("spec", [Constant(b"12345678"), Constant(None)])
 def test_encodings_that_do_not_belong_here_are_named(spec: Spec) -> None:
     with pytest.raises(UnsupportedFeatureError):
         read(with_layout(NUMBERS, value_compression=spec), pa.float64())
-    with pytest.raises(UnsupportedFeatureError):
+    with pytest.raises(CorruptFileError, match="constant levels"):
+        read(with_layout(NUMBERS, def_compression=spec), pa.float64())
+
+
+def test_dictionaries_of_chunks() -> None:
+    texts = pa.array([None if i % 7 == 0 else f"text {i % 5}" * (i % 3) for i in range(3000)])
+    shredded = shred(texts, ())
+    counts = np.array([1024, 1024, 952], np.int64)
+    indices, items = [], []
+    for chunk in (texts.slice(start, 1024).fill_null("") for start in (0, 1024, 2048)):
+        found = chunk.dictionary_encode()
+        padded = pa.concat_arrays([found.dictionary, pa.array(["unused"] * 20)])[:20]
+        block = arrow_to_block(padded)
+        assert isinstance(block, VariableWidthBlock)
+        indices.append(np.asarray(found.indices).astype(np.uint8))
+        items.append(encode_variable(block).streams[0])
+    sizes = np.concatenate([stream.sizes for stream in items])
+    streams = (
+        Stream.contiguous(np.concatenate(indices), counts),
+        Stream.contiguous(np.concatenate([stream.data for stream in items]), sizes),
+    )
+    spec = Dictionary(Flat(8), Variable(Flat(32)), 20)
+    values = EncodedValues(EncodedChunks(spec, streams, counts))
+    built = build_mini_block(shredded, values, FileVersion.V2_1)
+    assert built is not None
+    stored = StoredPage.of(built)
+    assert read(stored, pa.string())[0].equals(texts)
+    rows = [0, 1023, 1024, 2999]
+    assert read(stored, pa.string(), rows_of(rows))[0].equals(texts.take(pa.array(rows)))
+    with pytest.raises(UnsupportedFeatureError, match="'dictionary'"):
         read(with_layout(NUMBERS, def_compression=spec), pa.float64())
 
 

@@ -151,7 +151,7 @@ async def test_every_buffer_is_aligned() -> None:
 async def test_search_buffers_lie_behind_all_data() -> None:
     store = SimulatedStore()
     table = pa.table({
-        "numbers": numbers(9 * MIB)[: 9 * MIB // 8],
+        "numbers": np.arange(9 * MIB // 8),
         "colours": pa.array(["red", "green", "blue"] * (9 * MIB // 24)),
     })
     await write_table(store, table.slice(0, 9 * MIB // 8), max_chunksize=100_000)
@@ -230,7 +230,7 @@ async def test_an_aborted_file_never_appears() -> None:
     store = SimulatedStore()
     writer = make_writer(store, pa.schema([("x", pa.float64())]))
     await writer.write(pa.record_batch({"x": numbers(9 * MIB)}))
-    assert writer.num_bytes > 9 * MIB, "two pages have been handed to the upload"
+    assert writer.num_bytes >= 9 * MIB, "two pages have been handed to the upload"
     await writer.abort()
     await writer.abort()
     assert store.objects == {}
