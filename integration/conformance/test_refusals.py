@@ -227,7 +227,7 @@ async def test_values_of_no_bytes(kind: pa.DataType, values: list[object], tmp_p
 
 async def test_lists_in_lists_of_structs_are_read_here_only(tmp_path: Path) -> None:
     inner = _struct(pa.list_(pa.int32()), pa.map_(pa.string(), pa.list_(pa.int8())))
-    rows = [
+    rows: list[object] = [
         [{"m0": [1, 2], "m1": [("a", [3])]}, {"m0": None, "m1": []}],
         None,
         [{"m0": [], "m1": None}, None],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 
 from alance.encodings.blocks import (
     Chunks,
+    ConstantBlock,
     DataBlock,
+    DictionaryBlock,
     FixedSizeListBlock,
     FixedWidthBlock,
     NullBlock,
@@ -47,6 +50,7 @@ from alance.encodings.registry import EncodedChunks
 from alance.encodings.spec import (
     ByteStreamSplit,
     Constant,
+    Dictionary,
     FixedSizeList,
     Flat,
     Fsst,
@@ -61,6 +65,7 @@ from alance.errors import CorruptFileError, FormatError, UnsupportedFeatureError
 
 REGISTRY = default_registry()
 RNG = np.random.default_rng(11)
+RANDOM = np.frombuffer(RNG.bytes(64), np.uint8)
 
 
 def as_chunks(encoded: EncodedChunks) -> Chunks:
@@ -426,6 +431,52 @@ def test_constant_items() -> None:
     assert found.items == NullBlock(30)
 
 
+def test_items_of_one_value() -> None:
+    value = np.array([7], "<u4")
+    for spec, stored in (
+        (FixedSizeList(10, True, Constant(value.tobytes())), FixedWidthBlock(16, 3, RANDOM[:6])),
+        (FixedSizeList(10, False, Constant(value.tobytes())), FixedWidthBlock(0, 3, RANDOM[:0])),
+    ):
+        found = REGISTRY.decode_values(spec, stored)
+        assert isinstance(found, FixedSizeListBlock)
+        assert (found.validity is not None) == spec.has_validity
+        assert isinstance(found.items, ConstantBlock)
+        assert found.items.num_values == 30
+        assert found.items.value.data.tobytes() == value.tobytes()
+
+
+def test_a_constant_block() -> None:
+    found = REGISTRY.decode_blocks(Constant(b"abc"), one_chunk(b"", 4))
+    assert isinstance(found, FixedWidthBlock)
+    assert (found.bits_per_value, found.data.tobytes()) == (24, b"abc" * 4)
+    assert REGISTRY.decode_blocks(Constant(None), one_chunk(b"", 4)) == NullBlock(4)
+
+
+def test_dictionaries_of_chunks() -> None:
+    spec = Dictionary(Flat(8), Variable(Flat(32)), 3)
+    assert REGISTRY.num_buffers(spec) == 2
+    items = [variable([b"a", b"", b"cde"]), variable([b"xy", b"z", b""])]
+    parts = [bytes([2, 0, 0, 1]), as_chunks(encode_variable(items[0])).data.tobytes()]
+    parts += [bytes([1, 1]), as_chunks(encode_variable(items[1])).data.tobytes()]
+    sizes = np.array([[4, 2], [len(parts[1]), len(parts[3])]], np.int64)
+    ends = np.cumsum([len(part) for part in parts])
+    starts = np.array([[0, ends[1]], [ends[0], ends[2]]], np.int64)
+    data = np.frombuffer(b"".join(parts), np.uint8)
+    chunks = Chunks(data, starts, sizes, np.array([4, 2], np.int64))
+    found = REGISTRY.decode_chunks(spec, chunks)
+    assert isinstance(found, DictionaryBlock)
+    codes = found.indices.data.view("<u8").tolist()
+    looked_up = [values_of(found.items)[code] for code in codes]
+    assert looked_up == [b"cde", b"a", b"a", b"", b"z", b"z"]
+    for num_items in (0, 2, 1 << 16):
+        with pytest.raises(CorruptFileError):
+            REGISTRY.decode_chunks(replace(spec, num_dictionary_items=num_items), chunks)
+    with pytest.raises(CorruptFileError, match="not integers"):
+        REGISTRY.decode_chunks(replace(spec, indices=Flat(24)), one_chunk(bytes(12), 4, [b""]))
+    with pytest.raises(UnsupportedFeatureError, match="'dictionary'"):
+        REGISTRY.decode_blocks(spec, one_chunk(bytes(4), 1))
+
+
 CONTRADICTIONS: list[tuple[Spec, Chunks]] = [
     (Flat(64), one_chunk(bytes(79), 10)),
     (Flat(1), one_chunk(bytes(1), 9)),
@@ -472,6 +523,8 @@ def test_chunks_that_contradict_their_description(spec: Spec, chunks: Chunks) ->
         (Variable(Flat(32)), one_chunk(np.array([32, 17, 0, 0], "<i4").tobytes(), 1)),
         (Fsst(bytes(2312), Variable(Flat(32))), one_chunk(bytes(8), 1)),
         (FixedSizeList(1, False, Flat(8)), one_chunk(bytes(8), 8)),
+        (Constant(b""), one_chunk(b"", 8)),
+        (Constant(bytes(2)), one_chunk(b"", 1 << 16)),
     ],
 )
 def test_blocks_that_contradict_their_description(spec: Spec, chunks: Chunks) -> None:
@@ -497,5 +550,5 @@ def test_values_of_another_kind() -> None:
             REGISTRY.decode_values(spec, strings)
     with pytest.raises(UnsupportedFeatureError, match="inline_bitpacking"):
         REGISTRY.decode_values(InlineBitpacking(32), numbers)
-    with pytest.raises(UnsupportedFeatureError, match="one value"):
+    with pytest.raises(CorruptFileError, match="bytes of their own"):
         REGISTRY.decode_values(Constant(b"x"), numbers)

@@ -23,7 +23,7 @@ from alance.encodings.spec import (
     Variable,
 )
 from alance.encodings.step import Fetch
-from alance.errors import CorruptFileError, FormatError, UnsupportedFeatureError
+from alance.errors import CorruptFileError, FormatError
 from alance.testing.pages import StoredPage, pages_of, read_array, rows_of
 from tests.encodings.forging import (
     buffer_bytes,
@@ -355,8 +355,13 @@ def test_rows_may_not_share_bytes() -> None:
     assert peak < 16 << 20, "a megabyte for each of 10,000 rows would take 10 GB"
 
 
-def test_a_constant_with_a_value_is_named() -> None:
-    spec = FixedSizeList(100, True, Constant(b"1234"))
+def test_items_of_one_value() -> None:
+    spec = FixedSizeList(100, True, Constant(np.float32(1.5).tobytes()))
     layout = replace(full_zip(VECTORS), value_compression=spec, bits_per_value=104)
-    with pytest.raises(UnsupportedFeatureError, match="one value"):
-        read(page(layout, [bytes(14 * 4)], 4), pa.list_(pa.float32(), 100))
+    kind = pa.list_(pa.float32(), 100)
+    found, _ = read(page(layout, [b"\0" + b"\xfd" * 13 + b"\1" + bytes(13)], 2), kind)
+    found.validate(full=True)
+    items = [None if i % 8 == 1 else 1.5 for i in range(100)]
+    assert found.to_pylist() == [items, None]
+    with pytest.raises(CorruptFileError):
+        read(page(layout, [bytes(14 * 2)], 2), pa.list_(pa.float64(), 100))

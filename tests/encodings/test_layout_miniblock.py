@@ -16,7 +16,6 @@ from alance.encodings.options import ColumnOptions
 from alance.encodings.rows import RowRanges
 from alance.encodings.spec import (
     Constant,
-    Dictionary,
     FixedSizeList,
     Flat,
     InlineBitpacking,
@@ -331,35 +330,6 @@ def test_encodings_that_do_not_belong_here_are_named(spec: Spec) -> None:
     with pytest.raises(UnsupportedFeatureError):
         read(with_layout(NUMBERS, value_compression=spec), pa.float64())
     with pytest.raises(CorruptFileError, match="constant levels"):
-        read(with_layout(NUMBERS, def_compression=spec), pa.float64())
-
-
-def test_dictionaries_of_chunks() -> None:
-    texts = pa.array([None if i % 7 == 0 else f"text {i % 5}" * (i % 3) for i in range(3000)])
-    shredded = shred(texts, ())
-    counts = np.array([1024, 1024, 952], np.int64)
-    indices, items = [], []
-    for chunk in (texts.slice(start, 1024).fill_null("") for start in (0, 1024, 2048)):
-        found = chunk.dictionary_encode()
-        padded = pa.concat_arrays([found.dictionary, pa.array(["unused"] * 20)])[:20]
-        block = arrow_to_block(padded)
-        assert isinstance(block, VariableWidthBlock)
-        indices.append(np.asarray(found.indices).astype(np.uint8))
-        items.append(encode_variable(block).streams[0])
-    sizes = np.concatenate([stream.sizes for stream in items])
-    streams = (
-        Stream.contiguous(np.concatenate(indices), counts),
-        Stream.contiguous(np.concatenate([stream.data for stream in items]), sizes),
-    )
-    spec = Dictionary(Flat(8), Variable(Flat(32)), 20)
-    values = EncodedValues(EncodedChunks(spec, streams, counts))
-    built = build_mini_block(shredded, values, FileVersion.V2_1)
-    assert built is not None
-    stored = StoredPage.of(built)
-    assert read(stored, pa.string())[0].equals(texts)
-    rows = [0, 1023, 1024, 2999]
-    assert read(stored, pa.string(), rows_of(rows))[0].equals(texts.take(pa.array(rows)))
-    with pytest.raises(UnsupportedFeatureError, match="'dictionary'"):
         read(with_layout(NUMBERS, def_compression=spec), pa.float64())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from alance.encodings.compressive.byte_stream_split import ByteStreamSplitEncoding
 from alance.encodings.compressive.constant import ConstantEncoding
+from alance.encodings.compressive.dictionary import DictionaryEncoding
 from alance.encodings.compressive.fixed_size_list import FixedSizeListEncoding
 from alance.encodings.compressive.flat import FlatEncoding
 from alance.encodings.compressive.fsst import FsstEncoding
@@ -24,6 +25,7 @@ def default_registry() -> EncodingRegistry:
     return EncodingRegistry.of((
         ByteStreamSplitEncoding(),
         ConstantEncoding(),
+        DictionaryEncoding(),
         FixedSizeListEncoding(),
         FlatEncoding(),
         FsstEncoding(),

@@ -101,7 +101,7 @@ def _unzip(
     if isinstance(spec.values, FixedSizeList):
         items = _unzip(spec.values, rows, items_per_row, registry)
     else:
-        if isinstance(spec.values, Constant) and not spec.has_validity:
+        if spec.values == Constant(None) and not spec.has_validity:
             raise CorruptFileError("items that are all null, without validity to say so")
         width = rows.shape[1] * 8 // items_per_row
         if width * items_per_row != rows.shape[1] * 8:
