@@ -12,11 +12,10 @@ from alance.dataset.cleanup import clean_up
 from alance.dataset.handle import Handle
 from alance.errors import AlanceError, InvalidInputError
 from alance.table.cleanup import CleanupPolicy
+from alance.table.freed import AUTO_CLEANUP
 from alance.table.manifest import Manifest
 
 __all__ = ["auto_policy", "clean_up_if_due", "parse_duration"]
-
-PREFIX = "lance.auto_cleanup."
 
 _SECONDS: Mapping[str, float] = MappingProxyType({
     **dict.fromkeys(("ms", "msec"), 1e-3),
@@ -72,7 +71,7 @@ def auto_policy(config: Mapping[str, str], version: int) -> CleanupPolicy | None
     interval = _whole(config, "interval")
     if interval is None or (interval and version % interval):
         return None
-    older_than = config.get(f"{PREFIX}older_than")
+    older_than = config.get(f"{AUTO_CLEANUP}older_than")
     return CleanupPolicy(
         None if older_than is None else parse_duration(older_than),
         _whole(config, "retain_versions"),
@@ -99,9 +98,9 @@ def parse_duration(text: str) -> timedelta:
 
 def _whole(config: Mapping[str, str], name: str) -> int | None:
     """Value of a setting that is a whole number; None when it is not set."""
-    text = config.get(f"{PREFIX}{name}")
+    text = config.get(f"{AUTO_CLEANUP}{name}")
     if text is None:
         return None
     if not re.fullmatch("[0-9]{1,18}", text):
-        raise InvalidInputError(f"{PREFIX}{name} must be a whole number, not {text[:100]!r}")
+        raise InvalidInputError(f"{AUTO_CLEANUP}{name} must be a whole number, not {text[:100]!r}")
     return int(text)

@@ -37,7 +37,7 @@ from alance.table.location import TableLocation
 from alance.table.manifest import Fragment, Manifest
 from alance.table.naming import transaction_path
 from alance.table.objects import discard as discard_objects
-from alance.table.prepare import Prepared, prepare
+from alance.table.prepare import RECENT_S, Prepared, prepare
 from alance.table.probe import made_ready
 from alance.table.transaction import Transaction, build_append, build_overwrite
 from alance.table.versions import read_manifest
@@ -57,8 +57,6 @@ __all__ = [
 Mode = Literal["create", "append", "overwrite"]
 MODES = ("create", "append", "overwrite")
 DEFAULT_VERSION = "stable"
-RECENT_S = 60.0
-"""How long a look at the newest version holds: numbers are freed by a cleanup, long after."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,10 +28,11 @@ from alance.io.store import ObjectStore
 from alance.table.apply import apply
 from alance.table.conflicts import Verdict, verdict
 from alance.table.features import check_writable
+from alance.table.freed import frees_numbers, stands
 from alance.table.hint import write_hint
 from alance.table.location import TableLocation
 from alance.table.manifest import Manifest
-from alance.table.naming import transaction_path
+from alance.table.naming import manifest_path, transaction_path
 from alance.table.objects import discard
 from alance.table.operations import Delete, Update
 from alance.table.outcome import Landed, Lost, Open, Outcome, Sender
@@ -152,8 +153,9 @@ async def commit(
     Requests: the transaction file and the manifest, put at the same time. A lost race costs one
     read and another put; from the second in a row on, a listing and the manifests in between, read
     together. Creating lists first. Before the first commit of a session to a store that needs
-    probing, the probe. Cancellation: an attempt, once sent, is seen through, then the
-    cancellation is raised; the transaction may have landed unless `undo` was called.
+    probing, the probe. After a commit to a table that cleans up by itself, a short listing.
+    Cancellation: an attempt, once sent, is seen through, then the cancellation is raised; the
+    transaction may have landed unless `undo` was called.
     """
     if transaction.read_version != (0 if base is None else base.version):
         raise InvalidInputError(
@@ -191,6 +193,8 @@ class _Attempts:
     """Files that earlier forms of the transaction needed: worth nothing when it has landed."""
     file_name: str | None = None
     """Of the transaction file that was written last."""
+    below: Manifest | None = None
+    """What the manifest that was sent last builds upon."""
 
     async def run(
         self, base: Manifest | None, *, look: bool, prepared: Prepared | None
@@ -200,6 +204,7 @@ class _Attempts:
         self.read = base
         try:
             landed = await self._begin(base, look=look, prepared=prepared)
+            await self._check_stands(landed)
         except CommitStateUnknownError:
             raise
         except AlanceError:
@@ -232,7 +237,30 @@ class _Attempts:
         else:
             newer = await read_winners(self.table, base) if look or base is None else ()
         found = await self._follow(base, newer)
+        if prepared is not None and not prepared.is_recent and not isinstance(found, Landed):
+            found = await self._follow(found, await read_winners(self.table, found))
         return found.manifest if isinstance(found, Landed) else await self._loop(found)
+
+    async def _check_stands(self, landed: Manifest) -> None:
+        """Where numbers are freed all the time, look whether others went on from ours."""
+        below = self.below
+        if below is None or landed.version != below.version + 1 or not frees_numbers(landed):
+            return
+        try:
+            found = await stands(self.table, below, landed)
+        except AlanceError as exc:
+            raise self.sender.unknown(landed.version) from exc
+        if found is None:
+            raise self.sender.unknown(landed.version)
+        if not found:
+            self.written.add(manifest_path(self.table.root, landed.version, landed.naming))
+            self.sender.may_stand = False
+            raise RetryableCommitError(
+                f"version {landed.version} of {self.table.url} was committed by another writer and "
+                "cleaned up before this commit could be checked against it; run the operation "
+                "again",
+                **self.sender.details(landed.version),
+            )
 
     async def _loop(self, base: Manifest | None) -> Manifest:
         outcome: Outcome | None = None
@@ -271,6 +299,7 @@ class _Attempts:
 
     async def _attempt(self, base: Manifest | None, *, resent: bool) -> Outcome:
         """Put one manifest, and the transaction file where it is not there yet."""
+        self.below = base
         if base is not None:
             check_writable(base, self.table.url)
         earliest_ns = 0 if base is None else base.timestamp_ns

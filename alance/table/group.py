@@ -18,15 +18,13 @@ from alance.receipts import Receipt, count_for, receipt, waiting
 from alance.table.commit import CommitPolicy, commit
 from alance.table.location import TableLocation
 from alance.table.manifest import Fragment, Manifest
-from alance.table.prepare import Prepared
+from alance.table.prepare import RECENT_S, Prepared
 from alance.table.transaction import Transaction, build_append
 
 __all__ = ["AppendQueue", "AppendQueues", "PreparedAppend"]
 
 GROUP_MAX = 256
 """Appends that become one version at most."""
-FRESH_S = 5.0
-"""How long a version counts as recently looked up: a number after it might be cleaned up later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +212,7 @@ class AppendQueue:
     def _base_of(self, entry: _Entry) -> Manifest:
         """The version to append to: the newest, where that makes no difference to the caller's."""
         newest = self._newest
-        is_fresh = anyio.current_time() - self._newest_s < FRESH_S
+        is_fresh = anyio.current_time() - self._newest_s < RECENT_S
         if newest is not None and is_fresh and self._since <= entry.base.version <= newest.version:
             return newest
         return entry.base

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+
+import anyio
 
 from alance._aio import run_all
 from alance.errors import StoreError
@@ -19,7 +21,11 @@ from alance.table.transaction import Transaction
 from alance.table.winners import Winner, read_winners
 from alance.table.wire_transaction import build_transaction
 
-__all__ = ["Prepared", "prepare", "put_transaction"]
+__all__ = ["RECENT_S", "Prepared", "prepare", "put_transaction"]
+
+RECENT_S = 2.0
+"""How long a look at the newest version holds. Each number is taken once only as long as nobody
+frees it: a cleanup does, once others have gone on by several versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +38,18 @@ class Prepared:
         Versions after the base, oldest first, each with the change that made it.
     file_name
         Name of the transaction file that was written; None when none was.
+    looked_s
+        When the look for newer versions began, by the clock of the event loop.
     """
 
     newer: tuple[Winner, ...] = ()
     file_name: str | None = None
+    looked_s: float = field(default=0.0, compare=False)
+
+    @property
+    def is_recent(self) -> bool:
+        """Whether its look still holds."""
+        return anyio.current_time() - self.looked_s < RECENT_S
 
 
 async def prepare(
@@ -67,6 +81,7 @@ async def prepare(
     Requests: a short listing together with the transaction file, then the newer manifests, read
     together; and the probe of a store that needs one.
     """
+    looked_s = anyio.current_time()
     found: list[tuple[Winner, ...]] = []
     written: list[str] = []
 
@@ -89,7 +104,7 @@ async def prepare(
     except BaseException:
         await discard(table.store, in_vain)
         raise
-    return Prepared(found[0], written[0] if written else None)
+    return Prepared(found[0], written[0] if written else None, looked_s)
 
 
 async def put_transaction(table: TableLocation, transaction: Transaction) -> None:

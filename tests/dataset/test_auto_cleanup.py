@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 
 import lance
+import pyarrow as pa
 import pytest
 
 import alance
 from alance.dataset.auto_cleanup import auto_policy, parse_duration
 from alance.table.cleanup import CleanupPolicy
-from tests.dataset.helpers import ROOT, numbers
+from tests.dataset.helpers import ROOT, column_a, data_files, numbers
 
 pytestmark = pytest.mark.anyio
 
@@ -72,6 +73,25 @@ async def test_tagged_versions_stay(tmp_path: Path) -> None:
     ds = await ds.update_config(settings(interval="1", older_than="0s"))
     ds = await (await ds.append(numbers(1, 2))).append(numbers(2, 3))
     assert [one["version"] for one in await ds.versions()] == [1, 3, 4]
+
+
+async def test_a_slow_append_is_not_lost(tmp_path: Path) -> None:
+    """Its number is taken and freed while its data is on the way."""
+    ds = await alance.write_dataset(numbers(0, 1), tmp_path / ROOT)
+    ds = await ds.update_config(settings(interval="1", retain_versions="1"))
+
+    async def slow() -> AsyncIterator[pa.RecordBatch]:
+        other = await alance.open_dataset(ds.uri, session=alance.Session())
+        for i in range(1, 5):
+            other = await other.append(numbers(i, i + 1))
+        yield numbers(5, 6).to_batches()[0]
+
+    with pytest.raises(alance.RetryableCommitError, match=r"version 3 .* cleaned up"):
+        await alance.write_dataset(slow(), ds.uri, mode="append", schema=ds.schema)
+    newest = await ds.latest()
+    assert column_a(await newest.to_table()) == [0, 1, 2, 3, 4]
+    assert [one["version"] for one in await ds.versions()] == [5, 6]
+    assert len(data_files(tmp_path / ROOT)) == 5
 
 
 @pytest.mark.parametrize(
