@@ -42,7 +42,7 @@ def kinds(store: SimulatedStore) -> list[str]:
 def test_tail_bytes() -> None:
     assert tail_bytes(10) == 10
     assert tail_bytes(TAIL_BYTES_MIN + 1) == TAIL_BYTES_MIN
-    assert tail_bytes(100 << 20) == (100 << 20) // 512
+    assert tail_bytes(100 << 20) == (100 << 20) // 256
     assert tail_bytes(10 << 30) == TAIL_BYTES_MAX
 
 
