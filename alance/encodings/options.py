@@ -151,9 +151,10 @@ _Parser: TypeAlias = tuple[Callable[[str], Any], str]
 """Gives the value, or None for a text that has none; and what was expected instead."""
 
 
-def _one_of(*names: str) -> _Parser:
+def _one_of(*names: str, ignores_case: bool = True) -> _Parser:
     def parse(text: str) -> str | None:
-        return text.lower() if text.lower() in names else None
+        name = text.lower() if ignores_case else text
+        return name if name in names else None
 
     return parse, "one of " + ", ".join(names)
 
@@ -178,27 +179,33 @@ def _share() -> _Parser:
     return parse, "a number from 0 to 1"
 
 
-def _flag(*meanings: tuple[str, bool]) -> _Parser:
-    def parse(text: str) -> bool | None:
-        return dict(meanings).get(text.lower())
+def _ratio() -> _Parser:
+    parse_share, _ = _share()
+    return lambda text: parse_share(text) or None, "a number above 0, up to 1"
 
-    return parse, " or ".join(name for name, _ in meanings)
+
+def _flag() -> _Parser:
+    def parse(text: str) -> bool | None:
+        return True if text.lower() == "true" else None
+
+    # Whatever its value, other readers take the key for a yes.
+    return parse, "true"
 
 
 _KEYS: Mapping[str, _Parser] = {
-    "blob": _flag(("true", True), ("false", False)),
-    "blob-dedicated-size-threshold": _integer(0, SIZE_MAX),
+    "blob": _flag(),
+    "blob-dedicated-size-threshold": _integer(1, SIZE_MAX),
     "blob-inline-size-threshold": _integer(0, SIZE_MAX),
     "blob-pack-file-size-threshold": _integer(1, SIZE_MAX),
     "bss": _one_of("off", "on", "auto"),
-    "compression": _one_of("none", "lz4", "zstd", "fsst"),
+    "compression": _one_of("none", "lz4", "zstd", "fsst", ignores_case=False),
     "compression-level": _integer(0, LEVEL_MAX),
     "dict-divisor": _integer(1, SIZE_MAX),
-    "dict-size-ratio": _share(),
+    "dict-size-ratio": _ratio(),
     "dict-values-compression": _one_of("none", "lz4", "zstd"),
     "dict-values-compression-level": _integer(0, LEVEL_MAX),
     "minichunk-size": _integer(1, SIZE_MAX),
-    "packed": _flag(("true", True)),  # whatever its value, other readers take the key for a yes
+    "packed": _flag(),
     "rle-threshold": _share(),
     "structural-encoding": _one_of("miniblock", "fullzip"),
 }

@@ -33,7 +33,7 @@ def as_blobs(schema: pa.Schema) -> pa.Schema:
 def _as_blob(field: pa.Field) -> pa.Field:
     metadata = dict(field.metadata or {})
     kind = field.type
-    if metadata.get(BLOB.encode()) == b"true" and pa.types.is_large_binary(kind):
+    if metadata.get(BLOB.encode(), b"").lower() == b"true" and pa.types.is_large_binary(kind):
         del metadata[BLOB.encode()]
         metadata[EXTENSION_NAME.encode()] = BLOB_V2.encode()
         return pa.field(field.name, VALUE, field.nullable, metadata)

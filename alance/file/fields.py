@@ -97,7 +97,7 @@ class Field:
     @property
     def is_blob(self) -> bool:
         """Whether values lie apart from the column, which holds their places."""
-        return self.metadata.get(BLOB) == b"true"
+        return BLOB in self.metadata
 
     @property
     def is_blob_v2(self) -> bool:

@@ -29,7 +29,7 @@ def given_type(data_type: pa.DataType, field: pa.Field) -> pa.DataType:
         data_type = data_type.storage_type
     if data_type.equals(kind) or not pa.types.is_nested(data_type):
         return kind
-    if pa.types.is_large_binary(kind) and (field.metadata or {}).get(BLOB.encode()) == b"true":
+    if pa.types.is_large_binary(kind) and BLOB.encode() in (field.metadata or {}):
         return GIVEN
     if pa.types.is_struct(kind):
         return pa.struct([
