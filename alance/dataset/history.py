@@ -28,7 +28,8 @@ from alance.receipts import one_call
 from alance.table.cleanup import CleanupPolicy
 from alance.table.manifest import Naming
 from alance.table.migrate import migrate_to_v2
-from alance.table.versions import list_versions, read_transaction, refresh
+from alance.table.transactions import read_transaction
+from alance.table.versions import list_versions, refresh
 
 if TYPE_CHECKING:
     from typing import Self

@@ -13,7 +13,8 @@ from alance.table.location import TableLocation
 from alance.table.manifest import Manifest
 from alance.table.naming import manifest_path
 from alance.table.operations import Overwrite, Restore
-from alance.table.versions import read_transaction, read_version
+from alance.table.transactions import read_transaction
+from alance.table.versions import read_version
 
 __all__ = ["AUTO_CLEANUP", "frees_numbers", "stands"]
 
@@ -55,8 +56,8 @@ async def stands(table: TableLocation, base: Manifest, landed: Manifest) -> bool
     later = following or await read_version(table, newest.version, landed.naming)
     if later is None:
         return None
-    own = _files(landed) - _files(base)
-    if not own.isdisjoint(_files(later)):
+    own = _traces(landed) - _traces(base)
+    if not own.isdisjoint(_traces(later)) or _content(landed) == _content(base):
         return True
     if following is not None and await _leads_to(table, landed, following):
         return True
@@ -92,11 +93,11 @@ def _content(manifest: Manifest) -> tuple[object, ...]:
     return rows, dict(manifest.config), dict(manifest.table_metadata), manifest.schema
 
 
-def _files(manifest: Manifest) -> set[object]:
-    """Data files and deletion files, each a name that was never used before."""
+def _traces(manifest: Manifest) -> set[object]:
+    """What shows that a version is built upon: files, whose names were never used, and settings."""
     found: set[object] = {file.path for one in manifest.fragments for file in one.files}
-    return found | {
-        one.deletion_file.name(one.id)
-        for one in manifest.fragments
-        if one.deletion_file is not None
-    }
+    for one in manifest.fragments:
+        if one.deletion_file is not None:
+            found.add(one.deletion_file.name(one.id))
+    found.update(("config", *item) for item in manifest.config.items())
+    return found | {("metadata", *item) for item in manifest.table_metadata.items()}

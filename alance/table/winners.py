@@ -10,7 +10,8 @@ from alance.errors import DatasetAlreadyExistsError, DatasetNotFoundError, Retry
 from alance.table.location import TableLocation
 from alance.table.manifest import Manifest, Naming
 from alance.table.operations import Operation, Other
-from alance.table.versions import READS_MAX, latest_version, read_transaction, read_version
+from alance.table.transactions import read_transaction
+from alance.table.versions import READS_MAX, latest_version, read_version
 
 __all__ = ["Winner", "already_exists", "read_winner", "read_winners"]
 

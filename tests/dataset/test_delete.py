@@ -17,7 +17,7 @@ from alance.dataset.dataset import Dataset
 from alance.table.manifest import DeletionKind
 from alance.table.operations import Delete
 from alance.table.transaction import Transaction
-from alance.table.versions import read_transaction
+from alance.table.transactions import read_transaction
 from tests.dataset.helpers import ROOT, column_a, files, numbers
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import alance
-from alance.table.versions import read_transaction
+from alance.table.transactions import read_transaction
 from tests.dataset.helpers import ROOT, column_a, data_files, files, numbers
 
 pytestmark = pytest.mark.anyio

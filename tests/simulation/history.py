@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from alance.table.location import TableLocation
 from alance.table.manifest import Manifest
-from alance.table.versions import list_stored_versions, read_manifest, read_transaction
+from alance.table.transactions import read_transaction
+from alance.table.versions import list_stored_versions, read_manifest
 from tests.simulation.world import Add, Clear, Fate, Keep, Remove, Return, Row, World
 from tests.simulation.writer import live_rows
 

@@ -28,7 +28,8 @@ from alance.table.manifest import Manifest, Naming
 from alance.table.naming import manifest_path
 from alance.table.operations import Other
 from alance.table.transaction import Transaction, build_overwrite
-from alance.table.versions import read_manifest, read_transaction
+from alance.table.transactions import read_transaction
+from alance.table.versions import read_manifest
 from alance.table.wire import build_manifest
 from alance.table.wire_transaction import build_transaction
 from tests.table.samples import ROOT, append, at, creation, fragment, manifest, paths, put, schema

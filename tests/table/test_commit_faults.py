@@ -21,7 +21,8 @@ from alance.errors import (
 from alance.io.simulated import Moment, Request, SimulatedStore
 from alance.table.manifest import Manifest
 from alance.table.transaction import Transaction, build_overwrite
-from alance.table.versions import list_stored_versions, read_manifest, read_transaction
+from alance.table.transactions import read_transaction
+from alance.table.versions import list_stored_versions, read_manifest
 from tests.table.entries import StoreWithEntries
 from tests.table.samples import append, at, creation, fragment, paths, put, schema
 

@@ -15,7 +15,8 @@ from alance.table.deletion import deletion_path, read_deletion_vector, write_del
 from alance.table.manifest import Manifest
 from alance.table.operations import Delete
 from alance.table.transaction import Transaction
-from alance.table.versions import read_manifest, read_transaction
+from alance.table.transactions import read_transaction
+from alance.table.versions import read_manifest
 from tests.table.samples import ROOT, append, at, creation, paths, put
 
 pytestmark = pytest.mark.anyio

@@ -17,20 +17,16 @@ from alance.io.simulated import Moment, Request, SimulatedStore
 from alance.table.manifest import Manifest, Naming
 from alance.table.naming import manifest_path
 from alance.table.objects import TAIL_BYTES
-from alance.table.operations import Append
-from alance.table.transaction import Transaction
 from alance.table.versions import (
     latest_version,
     list_stored_versions,
     list_versions,
     read_manifest,
-    read_transaction,
     read_version,
     refresh,
 )
 from alance.table.wire import build_manifest
-from alance.table.wire_transaction import build_transaction
-from tests.table.samples import ROOT, append, at, creation, fragment, load, manifest, put
+from tests.table.samples import ROOT, append, at, fragment, load, manifest, put
 
 pytestmark = pytest.mark.anyio
 
@@ -243,36 +239,6 @@ async def test_refresh_across_versions_that_were_cleaned_up() -> None:
 async def test_refresh_of_a_dataset_that_is_gone() -> None:
     with pytest.raises(DatasetNotFoundError):
         await refresh(at(SimulatedStore()), manifest(3))
-
-
-async def test_the_transaction_of_a_version_costs_no_request_when_inline() -> None:
-    store = SimulatedStore()
-    made = await put(store, creation(), None)
-    store.requests.clear()
-    found = await read_transaction(at(store), made)
-    assert found is not None
-    assert (found.uuid, found.operation.name, store.requests) == ("create", "Overwrite", [])
-
-
-async def test_the_transaction_of_a_version_from_its_file() -> None:
-    store = SimulatedStore()
-    value = Transaction(1, "u", Append((fragment("x"),)))
-    store.preload(f"{ROOT}/_transactions/1-u.txn", build_transaction(value))
-    made = manifest(2, transaction_file="1-u.txn")
-    assert await read_transaction(at(store), made) == value
-    assert kinds(store) == ["get_tail"]
-
-
-async def test_no_record_of_the_transaction() -> None:
-    store = SimulatedStore()
-    assert await read_transaction(at(store), manifest(2)) is None
-    assert await read_transaction(at(store), manifest(2, transaction_file="1-u.txn")) is None
-
-
-@pytest.mark.parametrize("name", ["../x", "a/b", "..", "a\\b", "a\0"])
-async def test_a_transaction_file_lies_in_its_folder(name: str) -> None:
-    with pytest.raises(CorruptFileError, match="no file name"):
-        await read_transaction(at(SimulatedStore()), manifest(2, transaction_file=name))
 
 
 async def test_a_name_that_does_not_exist_is_none() -> None:

@@ -19,7 +19,8 @@ from alance.table.manifest import Manifest
 from alance.table.operations import Delete, Update
 from alance.table.rebase import rebase
 from alance.table.transaction import Transaction
-from alance.table.versions import list_stored_versions, read_manifest, read_transaction
+from alance.table.transactions import read_transaction
+from alance.table.versions import list_stored_versions, read_manifest
 from tests.table.changes import CHANGES
 from tests.table.samples import at, load
 
