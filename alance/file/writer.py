@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Protocol, TypeVar
 
-import anyio
 import anyio.lowlevel
 import numpy as np
 import pyarrow as pa
 
-from alance._aio import first_error
+from alance._aio import run_all
 from alance.encodings.build import build_pages
 from alance.encodings.build_blob import BlobPage, build_blob_page, build_descriptor_page
 from alance.encodings.layout.page import EncodedPage, PageBuffer
@@ -42,6 +42,8 @@ from alance.types import ByteRange, FileVersion
 __all__ = ["FileWriter", "WrittenFile"]
 
 PAGE_BYTES = 8 * 1024 * 1024
+RUN_BYTES = 128 * 1024
+"""Of rows that a thread encodes in one turn; to go there takes as long as to encode some 10 KiB."""
 PENDING_BYTES_MAX = 128 * 1024 * 1024
 """Rows waiting in all columns; beyond it the fullest columns cut their pages early."""
 GATHERED_BYTES_MAX = 256 * 1024
@@ -184,23 +186,20 @@ class FileWriter:
 
     async def _encode(self, due: Sequence[tuple[_Column, pa.Array]]) -> None:
         """Encode pages in threads, a few at a time, and write them in order."""
-        for first in range(0, len(due), 2):
-            pair = due[first : first + 2]
-            built: list[Sequence[EncodedPage | BlobPage]] = [[] for _ in pair]
+        runs = _runs(due)
+        for first in range(0, len(runs), 2):
+            pair = runs[first : first + 2]
+            built: list[list[tuple[_Column, EncodedPage | BlobPage]]] = [[] for _ in pair]
 
-            async def build(i: int, column: _Column, rows: pa.Array) -> None:
-                work = partial(_build, column, rows, self._version)
+            async def build(i: int, run: Sequence[tuple[_Column, pa.Array]]) -> None:
+                work = partial(_build_all, run, self._version)
                 built[i] = await self._run_in_thread(work)  # noqa: B023
 
-            with first_error():
-                async with anyio.create_task_group() as tg:
-                    for i, (column, rows) in enumerate(pair):
-                        tg.start_soon(build, i, column, rows)
-            for (column, _), pages in zip(pair, built, strict=True):
-                for page in pages:
-                    if isinstance(page, BlobPage):
-                        page = await self._write_blobs(page, column.leaf.options)
-                    await self._place(column, page)
+            await run_all([partial(build, i, run) for i, run in enumerate(pair)])
+            for column, page in chain.from_iterable(built):
+                if isinstance(page, BlobPage):
+                    page = await self._write_blobs(page, column.leaf.options)
+                await self._place(column, page)
 
     async def _write_blobs(self, page: BlobPage, options: ColumnOptions) -> EncodedPage:
         """Write the values of a page, here and beside the file, then build it."""
@@ -241,9 +240,9 @@ class FileWriter:
 
     async def _write(self, buffer: PageBuffer) -> ByteRange:
         """Write a buffer at the next multiple of 64."""
-        await self._pad()
-        start = self._position
-        await self._send([part for part in buffer.parts if len(part)])
+        padding = num_padding_bytes(self._position)
+        start = self._position + padding
+        await self._send([part for part in (bytes(padding), *buffer.parts) if len(part)])
         return ByteRange(start, self._position)
 
     async def _pad(self) -> None:
@@ -315,6 +314,26 @@ class FileWriter:
         await self._sidecars.abort()
         if self._upload is not None:
             await self._upload.abort()
+
+
+def _runs(due: Sequence[tuple[_Column, pa.Array]]) -> list[list[tuple[_Column, pa.Array]]]:
+    """Put small pages together, to be encoded in one turn of a thread."""
+    runs: list[list[tuple[_Column, pa.Array]]] = []
+    num_bytes = 0
+    for column, rows in due:
+        num_bytes += rows.nbytes
+        if not runs or num_bytes > RUN_BYTES:
+            runs.append([])
+            num_bytes = rows.nbytes
+        runs[-1].append((column, rows))
+    return runs
+
+
+def _build_all(
+    run: Sequence[tuple[_Column, pa.Array]], version: FileVersion
+) -> list[tuple[_Column, EncodedPage | BlobPage]]:
+    """Encode pages in order."""
+    return [(column, page) for column, rows in run for page in _build(column, rows, version)]
 
 
 def _build(

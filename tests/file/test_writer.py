@@ -276,7 +276,7 @@ async def test_pages_are_encoded_beside_one_another() -> None:
     writer = FileWriter(
         SimulatedStore(), PATH, Schema.from_arrow(schema), FileVersion.V2_1, in_thread
     )
-    batch = pa.record_batch([numbers(1024)] * 4, schema=schema)
+    batch = pa.record_batch([numbers(80 * 1024)] * 4, schema=schema)
     await writer.write(batch)
     await writer.finish()
     assert most == 2
