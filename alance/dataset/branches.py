@@ -21,6 +21,7 @@ from alance.errors import (
     CommitStateUnknownError,
     DatasetAlreadyExistsError,
     InvalidInputError,
+    StoreError,
     VersionNotFoundError,
 )
 from alance.io.store import ObjectStore
@@ -112,10 +113,14 @@ class Branches(Generic[D]):
         main = self._handle.main
         try:
             await main.store.put_if_absent(path, build_branch(branch))
-        except AlreadyExistsError as exc:
+        except (AlreadyExistsError, StoreError) as exc:
             if not await self._is_ours(name, branch):
+                if isinstance(exc, StoreError):
+                    raise
                 raise AlreadyExistsError(
-                    f"{main.url} has a branch {name!r} already", path=path
+                    f"{main.url} has a branch {name!r} already, or what a failed call has left of "
+                    "one; branches.delete removes either",
+                    path=path,
                 ) from exc
         table = source.on(name).places.table
         try:
@@ -134,7 +139,7 @@ class Branches(Generic[D]):
             raise
 
     async def _is_ours(self, name: str, branch: Branch) -> bool:
-        """Whether what stands there is what was put: after a retry inside the store it may be."""
+        """Whether what stands there is what was put: it may be, whatever the store answered."""
         with suppress(VersionNotFoundError):
             found = await read_branch(self._handle.main, name)
             return found.identifier == branch.identifier

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from alance.dataset.committing import check_texts
 from alance.dataset.refs import list_tags, manifest_size, read_tag
-from alance.errors import AlreadyExistsError, VersionNotFoundError
+from alance.errors import AlreadyExistsError, StoreError, VersionNotFoundError
 from alance.receipts import one_call
 from alance.table.refs import Tag, build_tag, check_tag_name, tag_path
 
@@ -86,8 +86,10 @@ class Tags:
         tag = replace(await self._resolve(version), created_at=now, updated_at=now)
         try:
             await self._handle.main.store.put_if_absent(path, build_tag(tag))
-        except AlreadyExistsError as exc:
+        except (AlreadyExistsError, StoreError) as exc:
             if not await self._is_ours(name, tag):
+                if isinstance(exc, StoreError):
+                    raise
                 raise AlreadyExistsError(
                     f"{self._handle.main.url} has a tag {name!r} already; move it with update",
                     path=path,
@@ -144,7 +146,7 @@ class Tags:
         await self._handle.main.store.delete(tag_path(self._handle.main.root, name))
 
     async def _is_ours(self, name: str, tag: Tag) -> bool:
-        """Whether what stands there is what was put: after a retry inside the store it may be."""
+        """Whether what stands there is what was put: it may be, whatever the store answered."""
         with suppress(VersionNotFoundError):
             return await read_tag(self._handle.main, name) == tag
         return False

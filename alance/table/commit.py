@@ -246,12 +246,18 @@ class _Attempts:
         below = self.below
         if below is None or landed.version != below.version + 1 or not frees_numbers(landed):
             return
+        unknown = CommitStateUnknownError(
+            f"whether others went on from version {landed.version} of {self.table.url} is not "
+            "known: they committed and cleaned up at the same time; look for its changes in the "
+            "newest version before making them again",
+            **self.sender.details(landed.version),
+        )
         try:
             found = await stands(self.table, below, landed)
         except AlanceError as exc:
-            raise self.sender.unknown(landed.version) from exc
+            raise unknown from exc
         if found is None:
-            raise self.sender.unknown(landed.version)
+            raise unknown
         if not found:
             self.written.add(manifest_path(self.table.root, landed.version, landed.naming))
             self.sender.may_stand = False

@@ -264,14 +264,15 @@ async def test_an_outcome_that_cannot_be_known() -> None:
     assert list(await ds.branches.list()) == ["x"], "it may be there"
 
 
-async def test_a_lost_answer_is_looked_up() -> None:
+@pytest.mark.parametrize("error", [alance.AlreadyExistsError, alance.StoreTimeoutError])
+async def test_a_lost_answer_is_looked_up(error: type[alance.AlanceError]) -> None:
     session = alance.Session()
     memory = session.clients.open("memory://")[0].store
     await write_on(session, memory, numbers(0, 3), "create")
 
     def cut(request: Request) -> None:
         if request.kind == "put_if_absent":
-            raise alance.AlreadyExistsError("exists")
+            raise error("told to fail")
 
     ds = await open_on(session, FaultyStore(memory, after=cut))
     branch = await ds.branches.create("x")

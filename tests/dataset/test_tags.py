@@ -160,18 +160,36 @@ async def test_a_tag_of_a_version_that_is_gone(dataset: alance.Dataset) -> None:
         await dataset.checkout("x")
 
 
-async def test_a_lost_answer_does_not_make_a_second_tag() -> None:
+@pytest.mark.parametrize("error", [alance.AlreadyExistsError, alance.StoreTimeoutError])
+async def test_a_lost_answer_does_not_make_a_second_tag(error: type[alance.AlanceError]) -> None:
     session = alance.Session()
     memory = session.clients.open("memory://")[0].store
     await write_on(session, memory, numbers(0, 3), "create")
 
     def put_again(request: Request) -> None:
         if request.kind == "put_if_absent":
-            raise alance.AlreadyExistsError("exists")
+            raise error("told to fail")
 
     ds = await open_on(session, FaultyStore(memory, after=put_again))
     await ds.tags.create("x")
     assert await ds.tags.get_version("x") == 1
+
+
+async def test_a_store_that_refuses_is_told() -> None:
+    session = alance.Session()
+    memory = session.clients.open("memory://")[0].store
+    await write_on(session, memory, numbers(0, 3), "create")
+
+    def refuse(request: Request) -> None:
+        if request.kind == "put_if_absent":
+            raise alance.PermissionDeniedError("told to fail")
+
+    ds = await open_on(session, FaultyStore(memory, before=refuse))
+    for create in (ds.tags.create, ds.branches.create):
+        with pytest.raises(alance.PermissionDeniedError):
+            await create("x")
+    assert not await ds.tags.list()
+    assert not await ds.branches.list()
 
 
 async def test_a_tag_that_went_while_it_was_in_the_way() -> None:
