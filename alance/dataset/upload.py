@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
 import anyio
@@ -14,6 +13,8 @@ import pyarrow as pa
 
 from alance._aio import run_all, run_to_end
 from alance.dataset.json_values import store_json
+from alance.dataset.writing import DISCARD_S, WriteLimits, WriteProgress
+from alance.encodings.blob_values import FindBase
 from alance.errors import AlanceError, InvalidInputError, check_count
 from alance.file.blobs import sidecar_folder
 from alance.file.given_blobs import check_given, given_type
@@ -26,37 +27,13 @@ from alance.table.manifest import DataFile, Fragment
 from alance.table.naming import join
 from alance.types import FileVersion
 
-__all__ = ["DISCARD_S", "Uploads", "WriteLimits", "WriteProgress", "discard", "fit"]
+__all__ = ["Uploads", "discard", "fit"]
 
 MAX_BYTES_PER_FILE = 90 * 1024**3
 FILES_AT_ONCE = 4
 """Sealed files being sent; of each, one part of an upload may be in memory."""
 FIT_BYTES_MAX = 256 * 1024
 """Of a batch that is cast and checked on the event loop."""
-DISCARD_S = 30.0
-"""Patience for removing files that no version refers to; then they are left to a cleanup."""
-
-
-@dataclass(frozen=True, slots=True)
-class WriteProgress:
-    """How far a write has come, as `progress` callbacks get it after every batch and file."""
-
-    num_rows: int
-    num_bytes: int
-    num_files: int
-
-
-@dataclass(frozen=True, slots=True)
-class WriteLimits:
-    """When a write begins another file."""
-
-    max_rows_per_file: int = 1_048_576
-    max_bytes_per_file: int | None = None
-
-    def __post_init__(self) -> None:
-        check_count("max_rows_per_file", self.max_rows_per_file, least=1)
-        if self.max_bytes_per_file is not None:
-            check_count("max_bytes_per_file", self.max_bytes_per_file, least=1)
 
 
 class Uploads:
@@ -75,6 +52,8 @@ class Uploads:
         When another file begins.
     progress
         Called after every batch and file.
+    find_base
+        Finds base paths of the dataset that blobs at URIs lie below.
     """
 
     def __init__(
@@ -87,6 +66,7 @@ class Uploads:
         *,
         limits: WriteLimits,
         progress: Callable[[WriteProgress], object] | None,
+        find_base: FindBase | None = None,
     ) -> None:
         self.place = 0
         """In a chain of requests, of one that had to wait for the files so far."""
@@ -99,6 +79,7 @@ class Uploads:
         self._max_rows = limits.max_rows_per_file
         self._max_bytes = limits.max_bytes_per_file or MAX_BYTES_PER_FILE
         self._progress = progress
+        self._find_base = find_base
         self._done: list[WrittenFile] = []
         self._unsent: dict[str, FileWriter] = {}
         self._writer: FileWriter | None = None
@@ -137,6 +118,7 @@ class Uploads:
                 self._schema,
                 self._file_version,
                 self._session.run_in_thread,
+                find_base=self._find_base,
             )
         return self._writer
 

@@ -14,11 +14,17 @@ import anyio
 import pyarrow as pa
 
 from alance._aio import first_error, run_to_end
-from alance.dataset.committing import check_texts
 from alance.dataset.places import Places
 from alance.dataset.row_columns import check_names
 from alance.dataset.source import BatchSource, Data, open_source
-from alance.dataset.upload import Uploads, WriteLimits, WriteProgress, discard
+from alance.dataset.upload import Uploads, discard
+from alance.dataset.writing import (
+    DEFAULT_VERSION,
+    WriteLimits,
+    WriteProgress,
+    check_file_schema,
+    check_texts,
+)
 from alance.errors import (
     AlanceError,
     CommitStateUnknownError,
@@ -28,6 +34,7 @@ from alance.errors import (
     RetryableCommitError,
 )
 from alance.file.blob_schema import as_blobs
+from alance.file.given_blobs import base_finder
 from alance.file.schema import Schema, match_append
 from alance.receipts import waited_for
 from alance.table.commit import CommitPolicy, commit
@@ -44,10 +51,8 @@ from alance.table.versions import read_manifest
 from alance.types import FileVersion
 
 __all__ = [
-    "DEFAULT_VERSION",
     "Mode",
     "Target",
-    "check_file_schema",
     "commit_version",
     "find_target",
     "upload_fragments",
@@ -56,7 +61,6 @@ __all__ = [
 
 Mode = Literal["create", "append", "overwrite"]
 MODES = ("create", "append", "overwrite")
-DEFAULT_VERSION = "stable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,23 +142,6 @@ async def find_target(
     return Target(places, kept, base, stored, version, found_s)
 
 
-def check_file_schema(schema: Schema, version: FileVersion) -> None:
-    """Refuse what no data file of this version can hold, before anything is written.
-
-    Raises
-    ------
-    InvalidInputError
-        Names the first such field, or the version.
-    """
-    if version not in (FileVersion.V2_1, FileVersion.V2_2):
-        raise InvalidInputError(
-            f"data_storage_version {version.value} cannot be written by this library; use '2.1' "
-            "or '2.2'"
-        )
-    schema.check_storable(version)
-    schema.check_options()
-
-
 async def _find(table: TableLocation) -> Manifest | None:
     try:
         return await read_manifest(table)
@@ -183,6 +170,7 @@ async def uploading(
         target.file_version,
         limits=limits,
         progress=progress,
+        find_base=base_finder(_bases_of_blobs(target)),
     )
     try:
         with first_error():
@@ -196,6 +184,13 @@ async def uploading(
         await uploads.abort()
         raise
     waited_for(uploads.place - 1)
+
+
+def _bases_of_blobs(target: Target) -> list[tuple[int, str]]:
+    """Base paths that an append may refer to: they stay."""
+    if target.mode != "append" or target.base is None:
+        return []
+    return [(base.id, base.path) for base in target.base.base_paths if not base.is_dataset_root]
 
 
 async def upload_fragments(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from alance.encodings.blob_values import shred_blobs
+from alance.encodings.blob_values import FindBase, shred_blobs
 from alance.encodings.blocks import (
     Bytes,
     DataBlock,
@@ -90,7 +90,11 @@ def build_blob_page(array: pa.Array, path: Sequence[int], version: FileVersion) 
 
 
 def build_descriptor_page(
-    array: pa.Array, path: Sequence[int], options: ColumnOptions, version: FileVersion
+    array: pa.Array,
+    path: Sequence[int],
+    options: ColumnOptions,
+    version: FileVersion,
+    find_base: FindBase | None = None,
 ) -> BlobPage:
     """Encode rows of one leaf of large binaries as a page of descriptors (2.2, section 5).
 
@@ -100,8 +104,10 @@ def build_descriptor_page(
         As in `build_blob_page`, but the values may be as `GIVEN`, and lists may be around them.
     options
         From which size on values go to other files.
+    find_base
+        As for `shred_blobs`.
     """
-    given = shred_blobs(array, path)
+    given = shred_blobs(array, path, find_base)
     shredded = given.data
     if not shredded.has_values:
         nulls = build_nulls(shredded, version)
@@ -125,7 +131,7 @@ def build_descriptor_page(
         is_external = kinds == BlobKind.EXTERNAL
         positions = np.where(is_external, given.positions, 0)
         positions[kinds == BlobKind.INLINE] = starts + start
-        ids = np.zeros_like(sizes)
+        ids = given.base_ids.copy()
         ids[rows_apart], positions[rows_apart] = np.array(homes, np.int64).reshape(-1, 2).T
         numbers = (kinds, positions, np.where(is_external, given.sizes, sizes), ids)
         members: list[DataBlock] = [

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
+
 import numpy as np
 import pyarrow as pa
 
-from alance.encodings.blob_values import GIVEN
+from alance.encodings.blob_values import GIVEN, FindBase
 from alance.errors import InvalidInputError
 from alance.file.blobs import FILE_BYTES_MAX
 from alance.file.fields import BLOB
 from alance.io.uri import parse_uri
 
-__all__ = ["check_given", "given_type"]
+__all__ = ["base_finder", "check_given", "given_type"]
 
 
 def given_type(data_type: pa.DataType, field: pa.Field) -> pa.DataType:
@@ -109,6 +112,33 @@ def _check_uri(uri: str, path: str) -> None:
         raise InvalidInputError(
             f"column {path!r}: a blob cannot lie at {uri[:200]!r}: {exc}"
         ) from exc
+
+
+def base_finder(bases: Iterable[tuple[int, str]]) -> FindBase | None:
+    """Make what finds the base path that a URI lies below, the longest; None without base paths.
+
+    Parameters
+    ----------
+    bases
+        Numbers and addresses. Number 0 cannot be told from none, and is passed over.
+    """
+    places = []
+    for number, address in bases:
+        with suppress(InvalidInputError):
+            config, root = parse_uri(address)
+            if number:
+                places.append((f"{config.url}/{root}/" if root else f"{config.url}/", number))
+    places.sort(key=lambda place: len(place[0]), reverse=True)
+
+    def find(uri: str) -> tuple[int, str]:
+        config, path = parse_uri(uri)
+        whole = f"{config.url}/{path}"
+        for start, number in places:
+            if whole.startswith(start):
+                return number, whole.removeprefix(start)
+        return 0, uri
+
+    return find if places else None
 
 
 def _invalid(path: str, value: object, problem: str) -> InvalidInputError:

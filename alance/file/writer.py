@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from alance._aio import run_all
+from alance.encodings.blob_values import FindBase
 from alance.encodings.build import build_pages
 from alance.encodings.build_blob import BlobPage, build_blob_page, build_descriptor_page
 from alance.encodings.layout.page import EncodedPage, PageBuffer
@@ -28,6 +29,7 @@ from alance.file.footer import (
     num_padding_bytes,
 )
 from alance.file.metadata import (
+    FILE_ROWS_MAX,
     ColumnMetadata,
     FileDescriptor,
     PageInfo,
@@ -52,7 +54,6 @@ SIDECAR_BYTES_MAX = 1 << 30
 """Of a file that blobs share."""
 FINISHED_AT_ONCE = 16
 """Columns whose metadata is built before other tasks have their turn."""
-ROWS_MAX = 1 << 32
 
 T = TypeVar("T")
 
@@ -115,7 +116,9 @@ class FileWriter:
     version
         2.1 or 2.2.
     run_in_thread
-        Runs the encoding of one page.
+        Runs the encoding of some pages.
+    find_base
+        Finds base paths of the dataset that blobs at URIs lie below.
     """
 
     def __init__(
@@ -125,6 +128,8 @@ class FileWriter:
         schema: Schema,
         version: FileVersion,
         run_in_thread: RunInThread,
+        *,
+        find_base: FindBase | None = None,
     ) -> None:
         if version not in (FileVersion.V2_1, FileVersion.V2_2):
             raise InvalidInputError(
@@ -136,6 +141,7 @@ class FileWriter:
         self._schema = schema
         self._version = version
         self._run_in_thread = run_in_thread
+        self._find_base = find_base
         self._columns = [_Column(leaf, _child_path(leaf)) for leaf in schema.leaves(version)]
         self._sidecars = SidecarWriter(store, path)
         self._upload: Upload | None = None
@@ -162,8 +168,8 @@ class FileWriter:
         """
         if batch.num_rows == 0:
             return
-        if self.num_rows + batch.num_rows > ROWS_MAX:
-            raise InvalidInputError(f"a file holds at most {ROWS_MAX} rows")
+        if self.num_rows + batch.num_rows > FILE_ROWS_MAX:
+            raise InvalidInputError(f"a file holds at most {FILE_ROWS_MAX} rows")
         self.num_rows += batch.num_rows
         if batch.nbytes > GATHERED_BYTES_MAX:
             due = await self._run_in_thread(partial(_gather_all, self._columns, batch))
@@ -192,7 +198,7 @@ class FileWriter:
             built: list[list[tuple[_Column, EncodedPage | BlobPage]]] = [[] for _ in pair]
 
             async def build(i: int, run: Sequence[tuple[_Column, pa.Array]]) -> None:
-                work = partial(_build_all, run, self._version)
+                work = partial(_build_all, run, self._version, self._find_base)
                 built[i] = await self._run_in_thread(work)  # noqa: B023
 
             await run_all([partial(build, i, run) for i, run in enumerate(pair)])
@@ -330,21 +336,23 @@ def _runs(due: Sequence[tuple[_Column, pa.Array]]) -> list[list[tuple[_Column, p
 
 
 def _build_all(
-    run: Sequence[tuple[_Column, pa.Array]], version: FileVersion
+    run: Sequence[tuple[_Column, pa.Array]], version: FileVersion, find_base: FindBase | None
 ) -> list[tuple[_Column, EncodedPage | BlobPage]]:
     """Encode pages in order."""
-    return [(column, page) for column, rows in run for page in _build(column, rows, version)]
+    return [
+        (column, page) for column, rows in run for page in _build(column, rows, version, find_base)
+    ]
 
 
 def _build(
-    column: _Column, rows: pa.Array, version: FileVersion
+    column: _Column, rows: pa.Array, version: FileVersion, find_base: FindBase | None
 ) -> Sequence[EncodedPage | BlobPage]:
     """Encode rows as the pages that the metadata of their field asks for."""
     options = column.leaf.options
     if options.blob:
         return [build_blob_page(rows, column.path, version)]
     if column.leaf.node.field.is_blob_v2:
-        return [build_descriptor_page(rows, column.path, options, version)]
+        return [build_descriptor_page(rows, column.path, options, version, find_base)]
     return build_pages(rows, column.path, options, version)
 
 

@@ -17,6 +17,7 @@ from obstore.store import MemoryStore
 
 import alance
 from alance.encodings.blob_values import GIVEN
+from alance.file.given_blobs import base_finder
 from alance.io.simulated import SimulatedStore
 from alance.testing.s3 import S3Server
 from tests.dataset.helpers import files, places_on
@@ -137,6 +138,23 @@ async def test_below_base_paths(tmp_path: Path, place: Path) -> None:
     assert theirs.to_table()["b"][6].as_py()["blob_uri"] == "a b%20ü.bin"
     dataset = await alance.open_dataset(tmp_path / "it")
     assert (await dataset.to_table())["b"].to_pylist() == values
+    dataset = await dataset.append(blob_table(array))
+    assert (await dataset.to_table())["b"].to_pylist() == values * 2
+    theirs = lance.dataset(tmp_path / "it")
+    described = theirs.to_table()["b"].to_pylist()
+    assert described[: len(values)] == described[len(values) :]
+    assert theirs.to_table(blob_handling="all_binary")["b"].to_pylist() == values * 2
+
+
+def test_the_longest_base_path_counts() -> None:
+    find = base_finder([(1, "s3://b/x"), (2, "s3://b/x/y/"), (3, "/tmp/z"), (4, "?:/"), (0, "/")])
+    assert find is not None
+    assert find("s3://b/x/y/a%20b") == (2, "a b")
+    assert find("s3://b/x/yy/a") == (1, "yy/a")
+    assert find("s3://c/x/y/a") == (0, "s3://c/x/y/a")
+    assert find("file:///tmp/z/a/b") == (3, "a/b")
+    assert find("file:///tmp/zz") == (0, "file:///tmp/zz")
+    assert base_finder([(0, "/"), (4, "gopher://x")]) is None
 
 
 async def test_two_members_are_enough(tmp_path: Path, place: Path) -> None:
