@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from alance.dataset.handle import Handle
 from alance.dataset.refs import list_branches, list_tags
 from alance.dataset.removal import remove_all
-from alance.errors import ObjectNotFoundError, UnsupportedFeatureError
+from alance.errors import ObjectNotFoundError, StoreError, UnsupportedFeatureError
 from alance.io.store import ObjectInfo
 from alance.table.cleanup import (
     FOLDERS,
@@ -27,14 +28,17 @@ from alance.table.cleanup import (
 from alance.table.features import check_writable
 from alance.table.location import StoredVersion, TableLocation
 from alance.table.manifest import Manifest
-from alance.table.naming import join, versions_prefix
-from alance.table.objects import MANIFEST_BYTES_MAX, read_object
+from alance.table.naming import join, transaction_path, versions_prefix
+from alance.table.objects import MANIFEST_BYTES_MAX, discard, read_object
 from alance.table.refs import Branch, Tag
 from alance.table.versions import read_all, read_version
 from alance.table.wire import parse_manifest
 from alance.table.wire_indices import parse_indices
 
 __all__ = ["CleanupProgress", "CleanupStats", "clean_up"]
+
+CLOCK_SLACK = timedelta(hours=1)
+"""A clock may be so far ahead of the store's: little beside the age of what is removed."""
 
 _DETACHED = re.compile(r"d[0-9]+\.manifest")
 
@@ -142,13 +146,33 @@ async def clean_up(
         The clock.
     """
     survey = _Survey(handle)
+    time = now()
     listing = await survey.list_files()
-    plan = partial(plan_cleanup, policy=policy, now=now(), current=current, line=handle.branch)
+    plan = partial(plan_cleanup, policy=policy, now=time, current=current, line=handle.branch)
     planned = await survey.plan(listing, plan)
     if dry_run:
         return CleanupStats(planned.versions, (*planned.files, *planned.manifests))
+    if not all(file.verified for file in planned.files):
+        await _check_clock(handle.places.table, time)
     # Others may have restored, tagged or branched off what is about to go: look once more.
     return await _remove(handle, await survey.plan(listing, plan), progress)
+
+
+async def _check_clock(table: TableLocation, time: datetime) -> None:
+    """Refuse to tell the age of leftovers by a clock that is ahead of the one that dated them."""
+    path = transaction_path(table.root, f"clock-{uuid.uuid4()}.txn")
+    try:
+        await table.store.put(path, b"")
+        theirs = (await table.store.head(path)).last_modified
+    finally:
+        await discard(table.store, [path])
+    if time - theirs > CLOCK_SLACK:
+        raise StoreError(
+            f"by the clock of this machine it is {time}, but {theirs} by that of "
+            f"{table.store.url}: files of writers at work would look like old leftovers; set the "
+            "clock",
+            path=table.root,
+        )
 
 
 async def _remove(

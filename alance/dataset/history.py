@@ -8,32 +8,19 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from alance.dataset.auto_cleanup import clean_up_if_due
-from alance.dataset.branches import Branches
-from alance.dataset.cleanup import CleanupProgress, CleanupStats, clean_up
-from alance.dataset.clone import clone
-from alance.dataset.committing import commit_change
-from alance.dataset.config import (
-    Values,
-    plan_config,
-    plan_fields,
-    plan_metadata,
-    plan_schema_metadata,
-)
 from alance.dataset.handle import Handle
-from alance.dataset.restore import restore
-from alance.dataset.tags import Tags
-from alance.dataset.transactions import TransactionInfo
 from alance.receipts import one_call
-from alance.table.cleanup import CleanupPolicy
 from alance.table.manifest import Naming
-from alance.table.migrate import migrate_to_v2
-from alance.table.transactions import read_transaction
 from alance.table.versions import list_versions, refresh
 
 if TYPE_CHECKING:
     from typing import Self
 
+    from alance.dataset.branches import Branches
+    from alance.dataset.cleanup import CleanupProgress, CleanupStats
+    from alance.dataset.config import Values
+    from alance.dataset.tags import Tags
+    from alance.dataset.transactions import TransactionInfo
     from alance.io.uri import StorageOptions
     from alance.table.external import ExternalManifestStore
     from alance.table.manifest import Manifest
@@ -45,6 +32,9 @@ __all__ = ["History"]
 
 class History:
     """The part of `Dataset` that looks at other versions than its own.
+
+    Programs that only read, as most do, need nothing of what changes take. So each method imports
+    that itself; in a thread first (`_load`), unless it is but a few milliseconds' work.
 
     Parameters
     ----------
@@ -66,19 +56,30 @@ class History:
     @property
     def tags(self) -> Tags:
         """Names of versions; see `Tags`."""
+        from alance.dataset.tags import Tags
+
         return Tags(self._handle, self._manifest.version)
 
     @property
     def branches(self) -> Branches[Self]:
         """Lines of versions beside the main one; see `Branches`."""
+        from alance.dataset.branches import Branches
+
         return Branches(self._handle, self._manifest.version, type(self))
 
     def _at(self, manifest: Manifest) -> Self:
         """Another version of the same line."""
         return type(self)(self._handle.at(manifest), manifest)
 
+    async def _load(self, module: str) -> None:
+        """Import a module in a thread; the import that follows then takes no time."""
+        await self._handle.session.load(module)
+
     async def _committed(self, manifest: Manifest) -> Self:
         """The version that a change has become; cleans up where the table's settings say so."""
+        await self._load("alance.dataset.auto_cleanup")
+        from alance.dataset.auto_cleanup import clean_up_if_due
+
         handle = self._handle.at(manifest)
         await clean_up_if_due(handle, manifest)
         return type(self)(handle, manifest)
@@ -144,6 +145,8 @@ class History:
         -----
         Requests: a full listing; a copy and a delete for each manifest, a few at a time.
         """
+        from alance.table.migrate import migrate_to_v2
+
         if not await migrate_to_v2(self._handle.places.table):
             return self
         return self._at(replace(self._manifest, naming=Naming.V2))
@@ -168,6 +171,10 @@ class History:
         Requests: none for this version, else those of `checkout`; one more where the transaction is
         in a file only.
         """
+        await self._load("alance.table.transactions")
+        from alance.dataset.transactions import TransactionInfo
+        from alance.table.transactions import read_transaction
+
         handle, manifest = self._handle, self._manifest
         if version is not None:
             handle, manifest = await handle.find(version)
@@ -195,6 +202,9 @@ class History:
         Requests: the newest manifest and this one, in two rounds, then those of a commit. What
         others commit at the same time comes before it, and is undone as well.
         """
+        await self._load("alance.dataset.restore")
+        from alance.dataset.restore import restore
+
         manifest = await restore(
             self._handle, self._manifest.version, properties=transaction_properties
         )
@@ -227,16 +237,22 @@ class History:
         -----
         Requests: those of a commit that writes no data.
         """
+        from alance.dataset.config import plan_config
+
         return await self._commit(plan_config(values, replace=replace))
 
     @one_call
     async def update_metadata(self, values: Values, *, replace: bool = False) -> Self:
         """Change the metadata that users keep with the table; as `update_config`."""
+        from alance.dataset.config import plan_metadata
+
         return await self._commit(plan_metadata(values, replace=replace))
 
     @one_call
     async def update_schema_metadata(self, values: Values, *, replace: bool = False) -> Self:
         """Change the metadata of the Arrow schema; as `update_config`."""
+        from alance.dataset.config import plan_schema_metadata
+
         return await self._commit(plan_schema_metadata(values, replace=replace))
 
     @one_call
@@ -244,10 +260,15 @@ class History:
         self, field_updates: Mapping[str, Values], *, replace: bool = False
     ) -> Self:
         """Change the metadata of fields, given by dotted names; else as `update_config`."""
+        from alance.dataset.config import plan_fields
+
         schema = self._manifest.schema
         return await self._commit(plan_fields(schema, field_updates, replace=replace))
 
     async def _commit(self, operation: Operation) -> Self:
+        await self._load("alance.dataset.committing")
+        from alance.dataset.committing import commit_change
+
         manifest = await commit_change(self._handle.places, self._manifest, operation)
         return await self._committed(manifest)
 
@@ -294,6 +315,9 @@ class History:
         -----
         Requests: those of `checkout` for another version, then three in turn at the target.
         """
+        await self._load("alance.dataset.clone")
+        from alance.dataset.clone import clone
+
         options = self._handle.storage_options if storage_options is None else storage_options
         target = Handle.of(target_uri, options, self._handle.session, manifest_store)
         source, manifest = self._handle, self._manifest
@@ -346,17 +370,26 @@ class History:
             A tag protects an old version; an argument that makes no sense. Nothing was removed.
         CorruptFileError, UnsupportedFeatureError
             A manifest or tag cannot be read, so that nobody knows what is needed. Likewise.
+        StoreError
+            A request failed; or the clock of this machine is ahead of the store's, so that the age
+            of leftovers cannot be told.
 
         Notes
         -----
         Requests: five listings; one for each version of this line and of the branches that came
         from it, each tag and each branch; a second look at what is new; then one for each thousand
-        files where the store has one for that, else for each file. A writer must take less than
-        seven days from its first file to its commit, and reading a version that goes may fail. A
-        version restored, or tagged, in the moment between the second look and the removal is lost.
-        Clones elsewhere are not known here: tag what they began with. Cancellation: safe at any
-        await; manifests go last, so the next cleanup goes on.
+        files where the store has one for that, else for each file. Where leftovers go, three more
+        ask for the store's time. A writer must take less than seven days from its first file to its
+        commit, and reading a version that goes may fail. Where others write, `older_than` should be
+        minutes at least: they may be about to take a number that is freed here. A version restored,
+        or tagged, in the moment between the second look and the removal is lost. Clones elsewhere
+        are not known here: tag what they began with. Cancellation: safe at any await; manifests go
+        last, so the next cleanup goes on.
         """
+        await self._load("alance.dataset.cleanup")
+        from alance.dataset.cleanup import clean_up
+        from alance.table.cleanup import CleanupPolicy
+
         policy = CleanupPolicy(
             older_than, retain_versions, delete_unverified, error_if_tagged_old_versions
         )

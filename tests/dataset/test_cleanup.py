@@ -7,7 +7,8 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -16,7 +17,10 @@ import pyarrow as pa
 import pytest
 
 import alance
+from alance.dataset.cleanup import clean_up
+from alance.dataset.handle import Handle
 from alance.io.store import ObjectInfo, ObjectStore
+from alance.table.cleanup import CleanupPolicy
 from alance.table.features import Feature
 from alance.table.naming import manifest_path
 from alance.table.wire import build_manifest
@@ -329,6 +333,29 @@ async def test_a_version_restored_meanwhile_keeps_its_files() -> None:
     newest = await ds.latest()
     assert (newest.version, column_a(await newest.to_table())) == (4, [0, 1, 2])
     assert column_a(await (await ds.checkout("late")).to_table()) == [3, 4, 5]
+
+
+async def test_a_clock_that_is_ahead_of_the_stores(tmp_path: Path) -> None:
+    """Files of a writer at work would look like leftovers of one that died."""
+    ds = await alance.write_dataset(numbers(0, 3), tmp_path / ROOT)
+    (tmp_path / ROOT / "data" / "uploaded.lance").write_bytes(b"x")
+    before = files(tmp_path)
+    handle, _ = await Handle.of(ds.uri, None, alance.Session()).find(None)
+
+    def ahead(days: float) -> datetime:
+        return datetime.now(UTC) + timedelta(days=days)
+
+    with pytest.raises(alance.StoreError, match="by the clock of this machine"):
+        await clean_up(handle, 1, CleanupPolicy(), now=partial(ahead, 8))
+    assert files(tmp_path) == before
+    done = await clean_up(handle, 1, CleanupPolicy(), now=partial(ahead, 6))
+    assert (done.files, files(tmp_path)) == ((), before)
+    age(tmp_path / ROOT, 8, "data/uploaded.lance")
+    with alance.receipt() as spent:
+        done = await clean_up(handle, 1, CleanupPolicy())
+    assert [file.path for file in done.files] == ["data/uploaded.lance"]
+    assert spent.requests["put"] == spent.requests["head"] == 1
+    assert files(tmp_path) == {name: n for name, n in before.items() if "uploaded" not in name}
 
 
 async def test_requests() -> None:
