@@ -167,8 +167,9 @@ class Dataset(Changes):
 
         Blob columns come as their values, large_binary with ``lance-encoding:blob`` in the field's
         metadata, where pylance gives places unless asked with ``blob_handling="all_binary"``. They
-        take one round more, and are fetched only for the rows that are read. In version 2.2 some
-        sizes are looked up before a scan of a fragment, and stand for all of them in the budget.
+        take one round more, and are fetched only for the rows that are read; those at URIs with the
+        storage options of the dataset. In version 2.2 some sizes are looked up before a scan of a
+        fragment, and stand for all of them in the budget.
         """
         for name, value, least in (
             ("limit", limit, 0),
