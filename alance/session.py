@@ -6,7 +6,9 @@ import asyncio
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import cached_property, partial
+from importlib import import_module
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -22,10 +24,11 @@ from alance.io.client import StoreClient, StoreClients
 from alance.io.link import StoreStats
 from alance.limits import Limits
 from alance.receipts import Receipt
-from alance.table.commit import CommitPolicy
-from alance.table.group import AppendQueues
 from alance.table.handlers import CommitHandlers
 from alance.table.location import CachedManifest
+
+if TYPE_CHECKING:
+    from alance.table.group import AppendQueues
 
 __all__ = ["Session", "SessionStats", "current_session"]
 
@@ -95,8 +98,17 @@ class Session:
         self.deletions: CacheKind[DeletedOffsets] = CacheKind(cache)
         self.pages: CacheKind[CachedBytes] = CacheKind(ByteCache(self.limits.page_cache_bytes_max))
         self.handlers = CommitHandlers()
-        self.appends = AppendQueues(CommitPolicy(attempts_max=self.limits.commit_attempts_max))
         self._decoders = anyio.CapacityLimiter(self.limits.decoders_max)
+        self._loaded: set[str] = set()
+
+    @cached_property
+    def appends(self) -> AppendQueues:
+        """Appends under way, by table."""
+        # Whoever appends has loaded these: programs that only read do without.
+        from alance.table.commit import CommitPolicy
+        from alance.table.group import AppendQueues
+
+        return AppendQueues(CommitPolicy(attempts_max=self.limits.commit_attempts_max))
 
     def sibling(self) -> Session:
         """Return a session for another event loop: the same stores, caches of its own."""
@@ -112,6 +124,15 @@ class Session:
     async def run_in_thread(self, work: Callable[[], T]) -> T:
         """Run CPU work in one of the session's threads; it cannot be cancelled once begun."""
         return await anyio.to_thread.run_sync(work, limiter=self._decoders)
+
+    async def load(self, module: str) -> None:
+        """Import what not every program needs, in a thread, as that may take tens of milliseconds.
+
+        The caller's own import of it, inside of the function, then takes no time.
+        """
+        if module not in self._loaded:
+            await self.run_in_thread(partial(import_module, module))
+            self._loaded.add(module)
 
     def stats(self) -> SessionStats:
         """What the session has sent so far, what it keeps, and what is in use."""

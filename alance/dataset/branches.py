@@ -11,10 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from alance._aio import run_to_end
-from alance.dataset.clone import clone
-from alance.dataset.committing import check_texts
 from alance.dataset.refs import list_branches, list_tags, manifest_size, read_branch
 from alance.dataset.removal import remove_all
+from alance.dataset.writing import check_texts
 from alance.errors import (
     AlanceError,
     AlreadyExistsError,
@@ -122,6 +121,9 @@ class Branches(Generic[D]):
                     "one; branches.delete removes either",
                     path=path,
                 ) from exc
+        await self._handle.session.load("alance.dataset.clone")
+        from alance.dataset.clone import clone
+
         table = source.on(name).places.table
         try:
             return await clone(source, manifest, table, branch=name)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from alance.dataset.delete import delete
 from alance.dataset.history import History
 from alance.dataset.rerun import (
     CONFLICT_RETRIES,
@@ -18,8 +17,7 @@ from alance.dataset.rerun import (
     run_again,
 )
 from alance.dataset.source import Data
-from alance.dataset.upload import WriteLimits, WriteProgress
-from alance.dataset.write import write
+from alance.dataset.writing import WriteLimits, WriteProgress
 from alance.receipts import one_call
 
 if TYPE_CHECKING:
@@ -137,6 +135,9 @@ class Changes(History):
         the dataset as it was and removes what it wrote. Memory: as for `scan`, and a bit for each
         row at most.
         """
+        await self._load("alance.dataset.delete")
+        from alance.dataset.delete import delete
+
         manifest = await delete(
             self._handle,
             self._manifest,
@@ -199,6 +200,9 @@ class Changes(History):
         properties: Mapping[str, str] | None,
         progress: Callable[[WriteProgress], object] | None,
     ) -> Self:
+        await self._load("alance.dataset.write")
+        from alance.dataset.write import write
+
         manifest = await write(
             self._handle.places,
             data,

@@ -7,13 +7,13 @@ import uuid as uuids
 from collections.abc import Mapping
 
 from alance.dataset.places import Places
-from alance.errors import InvalidInputError, is_text
+from alance.dataset.writing import check_texts
 from alance.table.commit import CommitPolicy, commit
 from alance.table.manifest import Manifest
 from alance.table.operations import Operation
 from alance.table.transaction import Transaction
 
-__all__ = ["check_texts", "commit_change"]
+__all__ = ["commit_change"]
 
 
 async def commit_change(
@@ -65,20 +65,3 @@ async def commit_change(
         source=source,
         look=not is_recent,
     )
-
-
-def check_texts(name: str, values: Mapping[str, str] | None) -> dict[str, str]:
-    """Copy an argument that maps text to text, None being empty.
-
-    Raises
-    ------
-    InvalidInputError
-        It is something else; `name` begins the message.
-    """
-    if values is not None and not isinstance(values, Mapping):
-        raise InvalidInputError(f"{name} must map text to text, not be {values!r}")
-    found = dict(values or {})
-    for item in found.items():
-        if not all(map(is_text, item)):
-            raise InvalidInputError(f"{name} must map text to text, not {item[0]!r} to {item[1]!r}")
-    return found

@@ -10,11 +10,11 @@ from functools import partial
 from pyroaring import BitMap
 
 from alance._aio import run_all
-from alance.dataset.committing import check_texts
 from alance.dataset.handle import Handle
 from alance.dataset.places import Places
 from alance.dataset.rerun import Patience, RerunPolicy, run_again
 from alance.dataset.row_changes import HiddenRows, find_rows, hide_rows, plan_find
+from alance.dataset.writing import check_texts
 from alance.errors import AlanceError, CommitStateUnknownError
 from alance.table.commit import CommitPolicy, commit
 from alance.table.features import check_writable

@@ -7,17 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
-from alance.dataset.auto_cleanup import clean_up_if_due
 from alance.dataset.dataset import Dataset
 from alance.dataset.handle import Handle
 from alance.dataset.source import Data, open_source
-from alance.dataset.upload import WriteLimits, WriteProgress, discard
-from alance.dataset.write import (
-    commit_version,
-    find_target,
-    upload_fragments,
-    write,
-)
+from alance.dataset.writing import WriteLimits, WriteProgress
 from alance.io.uri import StorageOptions
 from alance.receipts import one_call
 from alance.session import Session, current_session
@@ -150,6 +143,9 @@ async def write_dataset(
     """
     limits = WriteLimits(max_rows_per_file, max_bytes_per_file)
     handle = Handle.of(uri, storage_options, session or current_session(), manifest_store)
+    await handle.session.load("alance.dataset.write")
+    from alance.dataset.write import write
+
     manifest = await write(
         handle.places,
         data,
@@ -161,9 +157,7 @@ async def write_dataset(
         properties=transaction_properties,
         progress=progress,
     )
-    handle = handle.at(manifest)
-    await clean_up_if_due(handle, manifest)
-    return Dataset(handle, manifest)
+    return await Dataset(handle, manifest)._committed(manifest)
 
 
 @one_call
@@ -198,6 +192,9 @@ async def write_fragments(
     """
     limits = WriteLimits(max_rows_per_file, max_bytes_per_file)
     handle = Handle.of(uri, storage_options, session or current_session(), manifest_store)
+    await handle.session.load("alance.dataset.write")
+    from alance.dataset.write import find_target, upload_fragments
+
     source = open_source(data, schema, handle.session)
     target = await find_target(
         handle.places,
@@ -240,6 +237,9 @@ async def commit_fragments(
         As for `write_dataset`; the files stay, see `discard_fragments`.
     """
     handle = Handle.of(uri, storage_options, session or current_session(), manifest_store)
+    await handle.session.load("alance.dataset.write")
+    from alance.dataset.write import commit_version, find_target
+
     target = await find_target(
         handle.places,
         mode=mode,
@@ -248,9 +248,7 @@ async def commit_fragments(
         base=None if read_version is None else await handle.read(read_version),
     )
     manifest = await commit_version(target, fragments, properties=transaction_properties)
-    handle = handle.at(manifest)
-    await clean_up_if_due(handle, manifest)
-    return Dataset(handle, manifest)
+    return await Dataset(handle, manifest)._committed(manifest)
 
 
 @one_call
@@ -263,4 +261,7 @@ async def discard_fragments(
 ) -> None:
     """Remove the files of fragments that will not be committed; failures are passed over."""
     handle = Handle.of(uri, storage_options, session or current_session())
+    await handle.session.load("alance.dataset.upload")
+    from alance.dataset.upload import discard
+
     await discard(handle.places.client, handle.places.root, fragments)

@@ -15,9 +15,8 @@ from alance.dataset.run import ScanOptions
 from alance.dataset.scan import Scan
 from alance.dataset.take import take_positions
 from alance.errors import CorruptFileError, InvalidInputError, check_count
-from alance.file.metadata import FileDescriptor
+from alance.file.metadata import FILE_ROWS_MAX, FileDescriptor
 from alance.file.reader import FileReader as StoredFile
-from alance.file.writer import ROWS_MAX
 from alance.io.uri import StorageOptions
 from alance.receipts import one_call
 from alance.session import Session, current_session
@@ -227,10 +226,10 @@ class FileReader:
 
     def _check_rows(self, num_rows: int) -> int:
         """Refuse more rows than row addresses can tell apart; they may cost no bytes."""
-        if num_rows > ROWS_MAX:
+        if num_rows > FILE_ROWS_MAX:
             raise CorruptFileError(
-                f"file {self._file.path} says that it has {num_rows} rows; at most {ROWS_MAX} make "
-                "sense",
+                f"file {self._file.path} says that it has {num_rows} rows; at most "
+                f"{FILE_ROWS_MAX} make sense",
                 path=self._file.path,
             )
         return num_rows

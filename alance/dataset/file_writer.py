@@ -11,11 +11,9 @@ import anyio
 import pyarrow as pa
 
 from alance._aio import run_to_end
-from alance.dataset.upload import DISCARD_S, fit
-from alance.dataset.write import DEFAULT_VERSION, check_file_schema
+from alance.dataset.writing import DEFAULT_VERSION, DISCARD_S, check_file_schema
 from alance.errors import AlanceError, InvalidInputError, SchemaMismatchError
 from alance.file.schema import Schema
-from alance.file.writer import FileWriter as StoredWriter
 from alance.io.uri import StorageOptions, parse_uri
 from alance.receipts import one_call
 from alance.session import Session, current_session
@@ -23,6 +21,8 @@ from alance.types import FileVersion
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+    from alance.file.writer import FileWriter as StoredWriter
 
 __all__ = ["FileWriter", "create_file"]
 
@@ -82,6 +82,9 @@ class FileWriter:
         if self._writer is not None:
             raise InvalidInputError(f"the file {self.uri} is being written already, or was")
         session = self._session or current_session()
+        await session.load("alance.dataset.upload")
+        from alance.file.writer import FileWriter as StoredWriter
+
         client, key = session.clients.open(self._uri, self._storage_options)
         self._writer = StoredWriter(client, key, self._stored, self._version, session.run_in_thread)
         return self
@@ -139,6 +142,8 @@ class FileWriter:
                 f"the file {self.uri} has the schema\n{self._schema}\nbut the data has\n"
                 f"{data.schema}"
             )
+        from alance.dataset.upload import fit  # loaded when the block began
+
         fitting = [fit(batch, self._arrow) for batch in batches]
         writer = self._active()
         async with self._turn:

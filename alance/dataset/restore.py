@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from functools import partial
 
 from alance._aio import run_all
-from alance.dataset.committing import check_texts, commit_change
+from alance.dataset.committing import commit_change
 from alance.dataset.handle import Handle
+from alance.dataset.writing import check_texts
 from alance.table.manifest import Manifest
 from alance.table.operations import Restore
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from alance.dataset.committing import check_texts
 from alance.dataset.refs import list_tags, manifest_size, read_tag
+from alance.dataset.writing import check_texts
 from alance.errors import AlreadyExistsError, StoreError, VersionNotFoundError
 from alance.receipts import one_call
 from alance.table.refs import Tag, build_tag, check_tag_name, tag_path

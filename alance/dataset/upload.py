@@ -15,7 +15,7 @@ from alance._aio import run_all, run_to_end
 from alance.dataset.json_values import store_json
 from alance.dataset.writing import DISCARD_S, WriteLimits, WriteProgress
 from alance.encodings.blob_values import FindBase
-from alance.errors import AlanceError, InvalidInputError, check_count
+from alance.errors import AlanceError, InvalidInputError
 from alance.file.blobs import sidecar_folder
 from alance.file.given_blobs import check_given, given_type
 from alance.file.schema import Schema

@@ -16,6 +16,7 @@ from alance.proto import file_pb2 as pb
 from alance.types import ByteRange, FileVersion
 
 __all__ = [
+    "FILE_ROWS_MAX",
     "ColumnMetadata",
     "FileDescriptor",
     "PageInfo",
@@ -33,6 +34,8 @@ __all__ = [
 M = TypeVar("M", bound=Message)
 
 ROWS_MAX = 2**62
+FILE_ROWS_MAX = 1 << 32
+"""Of a file that is written, or read by itself: row offsets in a fragment take 32 bits."""
 """Rows of a column; keeps sums within signed 64 bits."""
 ENCODING_BYTES_MAX = 1 << 24
 """Description of an encoding that is stored apart: symbol tables are the largest part of any."""

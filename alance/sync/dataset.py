@@ -17,7 +17,7 @@ from alance.dataset.projection import Columns
 from alance.dataset.rerun import CONFLICT_RETRIES, RETRY_TIMEOUT, Patience, RerunPolicy
 from alance.dataset.source import Data
 from alance.dataset.transactions import TransactionInfo
-from alance.dataset.upload import WriteProgress
+from alance.dataset.writing import WriteProgress
 from alance.errors import RetryableCommitError
 from alance.io.uri import StorageOptions
 from alance.session import Session

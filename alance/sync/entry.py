@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from alance.dataset import entry
 from alance.dataset.source import Data
-from alance.dataset.upload import WriteProgress
+from alance.dataset.writing import WriteProgress
 from alance.io.uri import StorageOptions
 from alance.session import Session
 from alance.sync.dataset import Dataset

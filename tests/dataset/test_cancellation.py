@@ -387,6 +387,6 @@ class TestWrites:
 
 
 def _limits(**limits: int) -> Any:
-    from alance.dataset.upload import WriteLimits
+    from alance.dataset.writing import WriteLimits
 
     return WriteLimits(**limits)

@@ -93,7 +93,7 @@ async def dataset(store: CheapStore) -> alance.Dataset:
 
 
 def _limits(max_rows_per_file: int) -> Any:
-    from alance.dataset.upload import WriteLimits
+    from alance.dataset.writing import WriteLimits
 
     return WriteLimits(max_rows_per_file)
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import alance
-from alance.dataset.upload import WriteLimits
+from alance.dataset.writing import WriteLimits
 from alance.io.simulated import SimulatedStore
 from alance.testing.s3 import S3Server
 from tests.dataset.helpers import ROOT, numbers, open_on, write_on

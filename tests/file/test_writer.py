@@ -290,7 +290,7 @@ def test_other_file_versions_are_refused(version: FileVersion) -> None:
 
 
 async def test_more_rows_than_a_file_can_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("alance.file.writer.ROWS_MAX", 1000)
+    monkeypatch.setattr("alance.file.writer.FILE_ROWS_MAX", 1000)
     writer = make_writer(SimulatedStore(), pa.schema([("x", pa.float64())]))
     batch = pa.record_batch({"x": numbers(8 * 600)})
     await writer.write(batch)
