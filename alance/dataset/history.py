@@ -313,16 +313,16 @@ class History:
 
         Notes
         -----
-        Requests: those of `checkout` for another version, then three in turn at the target.
+        Requests: those of `checkout`, then three in turn at the target.
         """
         await self._load("alance.dataset.clone")
         from alance.dataset.clone import clone
 
         options = self._handle.storage_options if storage_options is None else storage_options
         target = Handle.of(target_uri, options, self._handle.session, manifest_store)
-        source, manifest = self._handle, self._manifest
-        if version is not None:
-            source, manifest = await source.find(version)
+        # Also for this version: a clone of one that is cleaned up by now would lack its files.
+        reference = self._manifest.version if version is None else version
+        source, manifest = await self._handle.find(reference)
         made = await clone(source, manifest, target.places.table)
         return type(self)(target.at(made), made)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import lance
@@ -206,3 +207,13 @@ async def test_a_source_that_is_gone(dataset: alance.Dataset, tmp_path: Path) ->
     with pytest.raises(alance.AlanceError, match=r"set\.lance/data/"):
         await clone.to_table()
     assert isinstance(clone.schema, pa.Schema)
+
+
+async def test_a_version_that_is_cleaned_up(dataset: alance.Dataset, tmp_path: Path) -> None:
+    newest = await dataset.overwrite(numbers(7, 8))
+    await newest.cleanup_old_versions(timedelta(0))
+    before = files(tmp_path)
+    for version in (None, dataset.version):
+        with pytest.raises(alance.VersionNotFoundError, match="cleaned up"):
+            await dataset.shallow_clone(tmp_path / "clone", version)
+    assert files(tmp_path) == before
