@@ -9,7 +9,12 @@ from functools import partial
 from typing import Protocol
 
 from alance._aio import run_all
-from alance.errors import AlanceError, CorruptFileError, UnsupportedFeatureError
+from alance.errors import (
+    AlanceError,
+    CorruptFileError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+)
 from alance.io.client import StoreClient
 from alance.types import ByteRange
 
@@ -172,6 +177,9 @@ def _referred(uri: str) -> Generator[None, None, None]:
     """Say in errors which URI led there."""
     try:
         yield
+    except InvalidInputError as exc:
+        # Stores know paths that none of their objects can have.
+        raise CorruptFileError(f"the URI {uri[:200]!r} of a blob leads nowhere: {exc}") from exc
     except AlanceError as exc:
         exc.add_note(f"a blob lies at {uri[:200]!r}, outside of the dataset")
         raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -15,6 +16,8 @@ from alance.file.fields import BLOB
 from alance.io.uri import parse_uri
 
 __all__ = ["base_finder", "check_given", "given_type"]
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def given_type(data_type: pa.DataType, field: pa.Field) -> pa.DataType:
@@ -106,8 +109,11 @@ def _check_uri(uri: str, path: str) -> None:
     try:
         if "://" not in uri:
             raise InvalidInputError("it is no absolute URI")
-        if not parse_uri(uri)[1]:
+        _, key = parse_uri(uri)
+        if not key:
             raise InvalidInputError("it names no object")
+        if _CONTROL.search(key):
+            raise InvalidInputError("its path holds control characters")
     except InvalidInputError as exc:
         raise InvalidInputError(
             f"column {path!r}: a blob cannot lie at {uri[:200]!r}: {exc}"

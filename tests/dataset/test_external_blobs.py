@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,12 @@ from obstore.store import MemoryStore
 
 import alance
 from alance.encodings.blob_values import GIVEN
+from alance.file.external import ExternalBlob, count_external_bytes, read_external
 from alance.file.given_blobs import base_finder
 from alance.io.simulated import SimulatedStore
 from alance.testing.s3 import S3Server
 from tests.dataset.helpers import files, places_on
+from tests.dataset.test_blob import damaged
 
 pytestmark = pytest.mark.anyio
 
@@ -260,6 +263,32 @@ async def test_addresses_that_lead_nowhere(base_id: int, address: str, says: str
         replace(places, bases={7: base}).external(base_id, address)
 
 
+@pytest.mark.parametrize("name", ["digits\1.bin", "digits%7F.bin"])
+async def test_names_that_no_object_has(name: str) -> None:
+    places = places_on(alance.Session(), SimulatedStore())
+    blobs = [ExternalBlob(0, f"memory://some/{name}")]
+    for ask in (read_external, count_external_bytes):
+        with pytest.raises(alance.CorruptFileError, match="leads nowhere"):
+            await ask(blobs, places.external)
+
+
+@pytest.mark.slow
+async def test_damaged_files(tmp_path: Path, place: Path) -> None:
+    digits = uri(place, "digits.bin")
+    array = lance.blob_array([digits, None, b"", b"abc", Blob.from_uri(digits, 3, 5)] * 5)
+    table = blob_table(array)
+    dataset = await alance.write_dataset(table, tmp_path / "it", data_storage_version="2.2")
+    path = anyio.Path(tmp_path / "it" / "data" / dataset.fragments[0].files[0].path)
+    data = await path.read_bytes()
+    for seed in range(300):
+        await path.write_bytes(damaged(data, seed))
+        reader = await alance.open_dataset(tmp_path / "it", session=alance.Session())
+        with suppress(alance.FormatError, alance.StoreError, alance.ObjectNotFoundError):
+            await reader.to_table()
+        with suppress(alance.FormatError, alance.StoreError, alance.ObjectNotFoundError):
+            await reader.take([24, 0, 4])
+
+
 FILE = "file:///some/where"
 BAD: dict[str, tuple[Sequence[object], str]] = {
     "nothing": ([{}], "either data or a uri"),
@@ -271,6 +300,7 @@ BAD: dict[str, tuple[Sequence[object], str]] = {
     "a path": ([{"uri": "/some/where"}], "no absolute URI"),
     "no text": ([{"uri": ""}], "no absolute URI"),
     "a bucket": ([{"uri": "s3://bucket"}], "names no object"),
+    "a control character": ([{"uri": "s3://bucket/a%01b"}], "control characters"),
     "a scheme": ([{"uri": "http://some/where"}], "'http' is unknown"),
 }
 
