@@ -173,8 +173,8 @@ async def refresh(table: TableLocation, manifest: Manifest) -> Manifest:
     """Find the newest version, given one that may be it.
 
     A LIST and a GET of the next version go out together: one round when `manifest` or its successor
-    is the newest, one GET more when the dataset has moved on further. The GET alone would not do,
-    as a version may have been cleaned up while later ones stand.
+    is the newest, one GET more when the dataset has moved on further, two when it was made anew.
+    The GET alone would not do, as a version may have been cleaned up while later ones stand.
 
     Raises
     ------
@@ -187,8 +187,12 @@ async def refresh(table: TableLocation, manifest: Manifest) -> Manifest:
     )
     if following is not None and stored.version <= following.version:
         return following
-    if stored.version <= manifest.version:
+    if stored.version == manifest.version:
         return manifest
+    if stored.version < manifest.version:  # an old listing, or a table that was made anew
+        same = await read_version(table, manifest.version, manifest.naming)
+        if same is not None:
+            return manifest
     newest = await _read_stored(table, stored)
     return await read_manifest(table) if newest is None else newest
 

@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from alance._aio import run_all
-from alance.errors import DatasetAlreadyExistsError, DatasetNotFoundError, RetryableCommitError
+from alance.errors import (
+    CommitConflictError,
+    DatasetAlreadyExistsError,
+    DatasetNotFoundError,
+    RetryableCommitError,
+)
 from alance.table.location import TableLocation
 from alance.table.manifest import Manifest, Naming
 from alance.table.operations import Operation, Other
@@ -46,6 +51,8 @@ async def read_winners(table: TableLocation, base: Manifest | None) -> tuple[Win
     ------
     RetryableCommitError
         One of them has been cleaned up.
+    CommitConflictError
+        The table was removed and made anew since, and is not as far yet.
     DatasetAlreadyExistsError
         `base` is None and a dataset exists of which the first version has been cleaned up.
 
@@ -64,11 +71,24 @@ async def read_winners(table: TableLocation, base: Manifest | None) -> tuple[Win
         if first is None:
             raise already_exists(table)
         return (await read_winner(table, first),)
+    if newest < base.version:
+        await _check_is_there(table, base, newest)
     found: dict[int, Winner] = {}
     for start in range(base.version + 1, newest + 1, READS_MAX):
         stop = min(start + READS_MAX, newest + 1)
         await run_all([partial(_read, table, base, i, found) for i in range(start, stop)])
     return tuple(found[version] for version in sorted(found))
+
+
+async def _check_is_there(table: TableLocation, base: Manifest, newest: int) -> None:
+    """Refuse to go on from a version that stands no more; a listing may just be old."""
+    if await read_version(table, base.version, base.naming) is None:
+        raise CommitConflictError(
+            f"{table.url} was removed and made anew: its newest version is {newest}, while this "
+            f"change was made on version {base.version}; open it again",
+            read_version=base.version,
+            version=newest,
+        )
 
 
 async def _read(
