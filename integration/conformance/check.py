@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import alance
-from alance.file import writer
+from alance.file import gathering
 from alance.testing.asserts import assert_same_table
 from alance.testing.observe import observe
 from integration.conformance.matrix import Case
@@ -65,8 +65,8 @@ def _page_bytes(case: Case, table: pa.Table) -> int:
 
 async def _write_here(case: Case, table: pa.Table, path: Path) -> None:
     """Write it with this library."""
-    page_bytes = _page_bytes(case, table) if case.in_pages else writer.PAGE_BYTES
-    with mock.patch.object(writer, "PAGE_BYTES", page_bytes):
+    page_bytes = _page_bytes(case, table) if case.in_pages else gathering.PAGE_BYTES
+    with mock.patch.object(gathering, "PAGE_BYTES", page_bytes):
         await alance.write_dataset(table, path, data_storage_version=case.version)
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import alance
-from alance.file import writer
+from alance.file import gathering
 from alance.testing.asserts import assert_same_table
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -69,7 +69,7 @@ def page(kind: pa.DataType, leaf: object, missing: Place) -> pa.Array:
 async def test_pages_with_different_nulls(
     nest: str, width: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "PAGE_BYTES", 1)  # a page for every batch
+    monkeypatch.setattr(gathering, "PAGE_BYTES", 1)  # a page for every batch
     inner, leaf = LEAVES[width]
     kind = NESTS[nest](inner)
     kinds_of_page = [(), ("all",), *places(kind)]

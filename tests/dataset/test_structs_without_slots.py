@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import alance
-from alance.file import writer
+from alance.file import gathering
 from alance.testing.asserts import assert_same_table
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -33,7 +33,7 @@ VALUES: tuple[object, ...] = (
 async def test_pages_alone_and_joined(
     around: str, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "PAGE_BYTES", 1)  # a page for every chunk
+    monkeypatch.setattr(gathering, "PAGE_BYTES", 1)  # a page for every chunk
     kind = {"nothing": KIND, "struct": pa.struct([("m", KIND)]), "list": pa.list_(KIND)}[around]
     rows: list[object] = [
         {"nothing": value, "struct": {"m": value}, "list": [value]}[around] for value in VALUES

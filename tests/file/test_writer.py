@@ -14,9 +14,10 @@ import pytest
 from alance.encodings.spec import FullZipLayout, MiniBlockLayout
 from alance.errors import InvalidInputError, StoreError
 from alance.file.footer import ALIGNMENT, parse_footer, parse_offset_tables
+from alance.file.gathering import PAGE_BYTES
 from alance.file.metadata import PageInfo, parse_column_metadata
 from alance.file.schema import Schema
-from alance.file.writer import PAGE_BYTES, PENDING_BYTES_MAX, FileWriter
+from alance.file.writer import PENDING_BYTES_MAX, FileWriter
 from alance.io.simulated import Moment, Request, SimulatedStore
 from alance.types import FileVersion
 from tests.file.tables import (
