@@ -54,9 +54,9 @@ def tail_bytes(file_size: int) -> int:
     """How much of a file to ask for first: footer, metadata and search cache, rarely less.
 
     Metadata and search cache grow with the file, by about a thousandth of it (2 bytes a chunk of
-    4-8 KiB, 16 where there are lists, 2 KiB of symbols a page) and by dictionaries, which vary more:
-    40 columns of 340,000 flights have a 600th. More than twice that is asked for, as bytes cost a
-    remote store less than another round.
+    4-8 KiB, 16 where there are lists, 2 KiB of symbols a page) and by dictionaries, which vary
+    more: 40 columns of 340,000 flights have a 600th. More than twice that is asked for, as bytes
+    cost a remote store less than another round.
     """
     guess = min(max(file_size // TAIL_SHARE, TAIL_BYTES_MIN), TAIL_BYTES_MAX)
     return min(guess, file_size)
