@@ -150,3 +150,31 @@ def _kinds(column: pa.ChunkedArray) -> list[object]:
             chunk = chunk.flatten() if pa.types.is_list(chunk.type) else chunk.flatten()[0]
         found += [None if row is None else row["kind"] for row in chunk.to_pylist()]
     return found
+
+
+@pytest.mark.parametrize("nest", ["map", "fixed_size_list<struct>"])
+async def test_nestings_that_are_written_here_only(nest: str, tmp_path: Path) -> None:
+    """The reference finds no blobs in them, and reads no more than their places."""
+    array, values = Given(tmp_path, 1).array(600)
+
+    def wrap(leaf: pa.Array) -> pa.Array:
+        if nest == "map":
+            keys = pa.array([str(row) for row in range(len(leaf))])
+            return pa.MapArray.from_arrays(list(range(0, len(leaf) + 1, 3)), keys, leaf)
+        structs = pa.StructArray.from_arrays([leaf], ["v"])
+        return pa.FixedSizeListArray.from_arrays(structs, 3)
+
+    table, expected = pa.table({"c": wrap(array)}), pa.table({"c": wrap(values)})
+    with pytest.raises(OSError, match="Blob v2 encoder expected"):
+        lance.write_dataset(
+            table,
+            tmp_path / "there",
+            data_storage_version="2.2",
+            allow_external_blob_outside_bases=True,
+        )
+    dataset = await alance.write_dataset(table, tmp_path / "here", data_storage_version="2.2")
+    assert (await dataset.to_table()).to_pydict() == expected.to_pydict()
+    theirs = lance.dataset(tmp_path / "here")
+    assert theirs.to_table().num_rows == 200
+    with pytest.raises(pa.ArrowInvalid, match="column types must match schema types"):
+        theirs.to_table(blob_handling="all_binary")
