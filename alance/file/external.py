@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from alance._aio import run_all
 from alance.errors import (
@@ -31,6 +31,8 @@ EXTERNAL_BYTES_MAX = 1 << 34
 """Of values at URIs in one read: a page of few bytes may refer to any number of large objects."""
 BYTES_TRUSTED = 256 * 1024 * 1024
 """Objects are asked for their size where ranges that nothing has checked end after this."""
+OBJECTS_AT_ONCE = 256
+"""Objects that tasks wait for; how many requests go out is the session's to say."""
 TAIL_BYTES_MIN = 64 * 1024
 """Least that is asked of an object that is wanted whole, before its size is known."""
 
@@ -112,7 +114,7 @@ async def read_external(
     for blob in dict.fromkeys(blobs):
         # Ranges of one object go out together; the object as a whole goes alone.
         groups.setdefault((blob.base_id, blob.uri, not blob.num_bytes), []).append(blob)
-    await run_all([partial(read, members) for members in groups.values()])
+    await _run_each([partial(read, members) for members in groups.values()])
     return found
 
 
@@ -133,8 +135,19 @@ async def count_external_bytes(
             found[blob] = blob.num_bytes
         else:
             works.append(partial(measure, blob))
-    await run_all(works)
+    await _run_each(works)
     return found
+
+
+async def _run_each(works: Sequence[Callable[[], Coroutine[Any, Any, None]]]) -> None:
+    """Run works at the same time, but no more of them than keep the store busy."""
+    todo = iter(works)
+
+    async def run() -> None:
+        for work in todo:
+            await work()
+
+    await run_all([run] * min(len(works), OBJECTS_AT_ONCE))
 
 
 async def _read_whole(client: StoreClient, path: str) -> memoryview:

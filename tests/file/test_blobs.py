@@ -170,6 +170,16 @@ async def test_objects_elsewhere(num_bytes: int) -> None:
     assert len(files.store.requests) == 1 + (num_bytes > at_once)
 
 
+async def test_many_objects_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(external, "OBJECTS_AT_ONCE", 3)
+    files, names = Files(), [b"%d" % i for i in range(20)]
+    for name in names:
+        await files.store.put(name.decode(), b"is " + name)
+    pages = [described((3, 0, 0, 0), uri=name) for name in names]
+    assert await values_of(pages, files) == [[b"is " + name] for name in names]
+    assert await measure_blobs(pages, files.locate) == sum(3 + len(name) for name in names)
+
+
 async def test_ranges_elsewhere() -> None:
     files = Files()
     await files.store.put("x", b"0123456789")
