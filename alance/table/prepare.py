@@ -23,7 +23,7 @@ from alance.table.wire_transaction import build_transaction
 
 __all__ = ["RECENT_S", "Prepared", "prepare", "put_transaction"]
 
-RECENT_S = 2.0
+RECENT_S = 5.0
 """How long a look at the newest version holds. Each number is taken once only as long as nobody
 frees it: a cleanup does, once others have gone on by several versions."""
 
