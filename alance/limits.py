@@ -30,6 +30,9 @@ class Limits:
         Bytes of data pages kept besides, but for those of local files; 0 keeps none.
     request_bytes_max
         A longer read is split into requests of at most this size.
+    request_bytes
+        Size from which a read is split to use several connections, while some are free; None leaves
+        it to what a request is found to cost at each store.
     merge_gap_bytes_max
         Two ranges further apart than this are never merged into one request.
     merge_gap_bytes
@@ -58,6 +61,7 @@ class Limits:
     cache_bytes_max: int = 256 * MIB
     page_cache_bytes_max: int = 0
     request_bytes_max: int = 16 * MIB
+    request_bytes: int | None = None
     merge_gap_bytes_max: int = 1 * MIB
     merge_gap_bytes: int | None = None
     commit_attempts_max: int = 20
@@ -80,6 +84,8 @@ class Limits:
             check_count(name, getattr(self, name), least=1)
         for name in ("page_cache_bytes_max", "retries_max", "retry_budget"):
             check_count(name, getattr(self, name), least=0)
+        if self.request_bytes is not None:
+            check_count("request_bytes", self.request_bytes, least=1)
         if self.merge_gap_bytes is not None:
             check_count("merge_gap_bytes", self.merge_gap_bytes, least=0)
         _check_number("retry_deadline_s", self.retry_deadline_s)

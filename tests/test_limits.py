@@ -15,21 +15,22 @@ FROM_ONE = [
     "commit_attempts_max",
 ]
 FROM_ZERO = ["page_cache_bytes_max", "retries_max", "retry_budget", "merge_gap_bytes"]
+ONE_OR_NONE = ["request_bytes"]
 NUMBERS = ["retry_deadline_s", "request_timeout_s", "hedge_budget"]
 
 
 def test_every_limit_is_checked() -> None:
-    assert {one.name for one in fields(Limits)} == {*FROM_ONE, *FROM_ZERO, *NUMBERS}
+    assert {one.name for one in fields(Limits)} == {*FROM_ONE, *ONE_OR_NONE, *FROM_ZERO, *NUMBERS}
 
 
 @pytest.mark.parametrize("value", [-1, 1.5, "9", True])
-@pytest.mark.parametrize("name", FROM_ONE + FROM_ZERO)
+@pytest.mark.parametrize("name", FROM_ONE + ONE_OR_NONE + FROM_ZERO)
 def test_counts_are_whole_numbers(name: str, value: object) -> None:
     with pytest.raises(InvalidInputError, match=name):
         Limits(**{name: value})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", FROM_ONE)
+@pytest.mark.parametrize("name", FROM_ONE + ONE_OR_NONE)
 def test_some_counts_begin_at_one(name: str) -> None:
     with pytest.raises(InvalidInputError, match=name):
         Limits(**{name: 0})

@@ -61,7 +61,7 @@ class StoreClient:
     store
         The store behind it; equal clients over the same store object share their reads.
     scheduler, gate, readers
-        The session's; `readers` are the threads that may copy cached files.
+        The session's; `readers` are the threads that may copy bytes.
     """
 
     def __init__(
@@ -279,8 +279,8 @@ class StoreClients:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._gate = RequestGate(limits)
-        self._scheduler = Scheduler(limits, self._gate)
         self._readers = anyio.CapacityLimiter(limits.decoders_max)
+        self._scheduler = Scheduler(limits, self._gate, self._readers)
         self._opened: dict[tuple[object, ...], tuple[ObjectStore, StoreConfig]] = {}
 
     def sibling(self) -> StoreClients:

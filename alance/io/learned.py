@@ -16,6 +16,8 @@ SAMPLES_MAX = 32
 SMALL_SAMPLES_MIN = 16
 LARGE_SAMPLES_MIN = 8
 GAP_BYTES_MIN = 4 << 10
+REQUEST_BYTES_MIN = 2 << 20
+"""Requests for less are not split: each takes its time of this machine as well."""
 SIDE_BY_SIDE = 20
 """Requests that share one latency. Were they to follow one another, one saved would be worth
 latency x bandwidth, 2.7 MB at 30 ms and 90 MB/s; they wait together, but bytes hold up others.
@@ -51,6 +53,14 @@ class CostModel:
     def gap_bytes(self) -> int:
         """Bytes that are rather read along than asked around; at least 4 KiB."""
         return self._gap_bytes
+
+    @property
+    def request_bytes(self) -> int | None:
+        """Bytes that take as long as the wait for the first; None where nothing is learned.
+
+        A longer request is faster as several at once. Disks and memory are not: they have one way.
+        """
+        return max(self._gap_bytes * SIDE_BY_SIDE, REQUEST_BYTES_MIN) if self._learns else None
 
     @property
     def latency_s(self) -> float | None:

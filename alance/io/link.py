@@ -69,6 +69,23 @@ class Link:
         gap = self.cost.gap_bytes if fixed is None else fixed
         return min(gap, self.limits.merge_gap_bytes_max)
 
+    def request_bytes(self, num_bytes: int, num_free: int) -> int:
+        """Longest request to cut a read into.
+
+        Parameters
+        ----------
+        num_bytes
+            Of all that is to be read.
+        num_free
+            Requests that may be sent for it at once; the rest would wait.
+        """
+        most = self.limits.request_bytes_max
+        fixed = self.limits.request_bytes
+        wanted = self.cost.request_bytes if fixed is None else fixed
+        if wanted is None or num_free < 1:
+            return most
+        return min(max(wanted, -(-num_bytes // num_free)), most)
+
     def answered(self, num_bytes: int | None, seconds: float) -> None:
         """Take note of a request that succeeded; `num_bytes` of a read, else None."""
         self.window.answered()

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import sys
 import weakref
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
+
+import anyio
+import anyio.to_thread
 
 from alance._aio import OwnedTasks, own_copy
 from alance.errors import InvalidInputError, StoreError
@@ -24,15 +27,17 @@ __all__ = ["Scheduler"]
 _Target: TypeAlias = tuple[ObjectStore, str]
 _Key: TypeAlias = tuple[int, str]
 _LEAST_URGENT = sys.maxsize
+JOINED_AT_ONCE_BYTES = 256 << 10
+"""More is put together in a thread: a copy of it would hold the loop."""
 
 
 class Scheduler:
     """Turns the byte ranges that tasks ask for into few requests, shared where they can be.
 
     Ranges asked for in the same tick of the event loop, by any task, are planned together for each
-    object: the same bytes are fetched once, neighbours are merged, long ranges split. A range that
-    lies within a request already under way waits for that one. A request ends early when every
-    task that waits for it has been cancelled.
+    object: the same bytes are fetched once, neighbours are merged, long ranges split while there
+    are connections for their parts. A range that lies within requests already under way waits for
+    those. A request ends early when every task that waits for it has been cancelled.
 
     Parameters
     ----------
@@ -40,6 +45,8 @@ class Scheduler:
         `request_bytes_max` is used.
     gate
         Where the session's requests pass.
+    joiners
+        Threads that may put long ranges together.
 
     Notes
     -----
@@ -47,9 +54,10 @@ class Scheduler:
     nothing behind that a later loop would wait for.
     """
 
-    def __init__(self, limits: Limits, gate: RequestGate) -> None:
+    def __init__(self, limits: Limits, gate: RequestGate, joiners: anyio.CapacityLimiter) -> None:
         self._limits = limits
         self._gate = gate
+        self._joiners = joiners
         self._state: _LoopState | None = None
 
     async def get_ranges(
@@ -72,7 +80,7 @@ class Scheduler:
         -------
         list of memoryview
             n views, in the order of `ranges`: views into the answers, which stay alive as long as
-            one of their views; a copy only for a range longer than `Limits.request_bytes_max`.
+            one of their views; a copy only for a range so long that it was split.
 
         Raises
         ------
@@ -101,7 +109,10 @@ class Scheduler:
                 raise
             finally:
                 waited_for(ask.place)
-            views = [ask.view(one) for one in ranges]
+            if ask.joined_bytes <= JOINED_AT_ONCE_BYTES:
+                views = ask.views()
+            else:
+                views = await anyio.to_thread.run_sync(ask.views, limiter=self._joiners)
         else:
             views = [memoryview(b"") for _ in ranges]
         num_bytes = sum(view.nbytes for view in views)
@@ -137,14 +148,16 @@ class Scheduler:
     def _start(self, state: _LoopState, key: _Key, asks: list[_Ask]) -> None:
         """Start the requests that these asks of one object need."""
         under_way = [one for one in state.under_way.get(key, ()) if one.waiters]
-        planned = self._plan(asks, under_way)
+        planned = self._plan(state, asks, under_way)
         state.under_way[key] = under_way + planned
         for request in planned:
             request.task = state.tasks.start(
                 self._fetch(request), partial(state.finish, key, request)
             )
 
-    def _plan(self, asks: list[_Ask], under_way: list[_Request]) -> list[_Request]:
+    def _plan(
+        self, state: _LoopState, asks: list[_Ask], under_way: list[_Request]
+    ) -> list[_Request]:
         """Requests to start for these asks of one object; each ask is told who answers it."""
         under_way = sorted(under_way, key=_start)
         serving: dict[ByteRange, Sequence[_Request]] = {}
@@ -155,14 +168,17 @@ class Scheduler:
                     continue
                 if one not in missing:
                     shared = self._covering(one, under_way)
-                    if shared is not None:
-                        serving[one] = (shared,)
+                    if shared:
+                        serving[one] = shared
                         continue
                 missing[one] = min(ask.priority, missing.get(one, ask.priority))
+        link = self._gate.link(asks[0].target[0])
         extents = plan_requests(
             missing,
-            gap_bytes_max=self._gate.link(asks[0].target[0]).merge_gap_bytes,
-            request_bytes_max=self._limits.request_bytes_max,
+            gap_bytes_max=link.merge_gap_bytes,
+            request_bytes_max=link.request_bytes(
+                sum(one.num_bytes for one in missing), link.window.num_slots - len(state.tasks)
+            ),
         )
         planned = [_Request(asks[0].target, extent) for extent in extents]
         for one, priority in missing.items():
@@ -173,16 +189,22 @@ class Scheduler:
             ask.wait_for(serving)
         return planned
 
-    def _covering(self, one: ByteRange, under_way: Sequence[_Request]) -> _Request | None:
-        """Return the latest-starting request that holds all of a range; `under_way` is sorted."""
-        earliest = one.stop - self._limits.request_bytes_max
+    def _covering(self, one: ByteRange, under_way: Sequence[_Request]) -> Sequence[_Request]:
+        """Requests that hold all of a range, one or a chain of parts; none where some is missing.
+
+        Parameters
+        ----------
+        under_way
+            Sorted by start. Of several that would do, the latest-starting.
+        """
+        earliest = one.start - self._limits.request_bytes_max
         for place in range(bisect_right(under_way, one.start, key=_start) - 1, -1, -1):
-            request = under_way[place]
-            if request.extent.start < earliest:
-                return None
-            if one.stop <= request.extent.stop:
-                return request
-        return None
+            if under_way[place].extent.start < earliest:
+                break
+            chain = _chain(one.start, one.stop, under_way, place)
+            if chain:
+                return chain
+        return ()
 
     async def _fetch(self, request: _Request) -> memoryview:
         """Send one planned request."""
@@ -316,12 +338,34 @@ class _Ask:
             self.answered.set_exception(own_copy(error))
         self.leave()
 
-    def view(self, one: ByteRange) -> memoryview:
-        """Bytes of a range, once `answered`."""
-        requests = self._serving.get(one, ())
-        if not requests:
-            return memoryview(b"")
-        return cut(one, [r.extent for r in requests], [r.answer for r in requests])
+    @property
+    def joined_bytes(self) -> int:
+        """Bytes of ranges that came in parts."""
+        return sum(one.num_bytes for one, found in self._serving.items() if len(found) > 1)
+
+    def views(self) -> list[memoryview]:
+        """Bytes of the ranges, once `answered`; what came in parts is copied, once."""
+        found = {
+            one: cut(one, [r.extent for r in requests], [r.answer for r in requests])
+            for one, requests in self._serving.items()
+        }
+        return [found[one] if one.num_bytes else memoryview(b"") for one in self.ranges]
+
+
+def _chain(start: int, stop: int, under_way: Sequence[_Request], place: int) -> Sequence[_Request]:
+    """Requests that hold [start, stop), each beginning where the last one ends; none if one lacks.
+
+    The first is that at `place`.
+    """
+    chain = [under_way[place]]
+    end = under_way[place].extent.stop
+    while start < end < stop:
+        place = bisect_left(under_way, end, key=_start)
+        if place == len(under_way) or under_way[place].extent.start != end:
+            return ()
+        chain.append(under_way[place])
+        end = under_way[place].extent.stop
+    return chain if end >= stop else ()
 
 
 def _cost_of_answer(answer: memoryview) -> Cost:

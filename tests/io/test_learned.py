@@ -20,23 +20,24 @@ def test_nothing_is_believed_before_there_is_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("latency_s", "bandwidth", "gap_bytes"),
+    ("latency_s", "bandwidth", "gap_bytes", "request_bytes"),
     [
-        (0.030, 90e6, 128 << 10),  # what is assumed at first
-        (0.100, 90e6, 256 << 10),
-        (0.150, 400e6, 2 * MIB),
-        (0.001, 200e6, 8 << 10),
-        (0.0001, 1e6, 4 << 10),
+        (0.030, 90e6, 128 << 10, 2560 << 10),  # what is assumed at first
+        (0.100, 90e6, 256 << 10, 5 * MIB),
+        (0.150, 400e6, 2 * MIB, 40 * MIB),
+        (0.001, 200e6, 8 << 10, 2 * MIB),
+        (0.0001, 1e6, 4 << 10, 2 * MIB),
     ],
 )
-def test_gaps_follow_latency_and_bandwidth(
-    latency_s: float, bandwidth: float, gap_bytes: int
+def test_gaps_and_requests_follow_latency_and_bandwidth(
+    latency_s: float, bandwidth: float, gap_bytes: int, request_bytes: int
 ) -> None:
     model = CostModel(128 << 10, learns=True)
     feed(model, latency_s, bandwidth)
     assert model.latency_s == pytest.approx(latency_s)
     assert model.bandwidth == pytest.approx(bandwidth)
     assert model.gap_bytes == gap_bytes
+    assert model.request_bytes == request_bytes
 
 
 def test_plans_do_not_follow_every_answer() -> None:
@@ -57,7 +58,7 @@ def test_another_network_is_noticed() -> None:
 def test_disks_and_memory_teach_nothing() -> None:
     model = CostModel(64 << 10, learns=False)
     feed(model, 0.5, 90e6)
-    assert (model.latency_s, model.gap_bytes) == (None, 64 << 10)
+    assert (model.latency_s, model.gap_bytes, model.request_bytes) == (None, 64 << 10, None)
 
 
 def test_late_is_later_than_most_of_the_same_size() -> None:

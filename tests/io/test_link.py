@@ -46,6 +46,30 @@ def test_what_is_learned_counts_unless_it_is_fixed() -> None:
         assert link.stats.latency_s == pytest.approx(0.3)
 
 
+@pytest.mark.parametrize(
+    ("limits", "num_bytes", "num_free", "request_bytes"),
+    [
+        pytest.param(Limits(), 40 * MIB, 64, 5 * MIB // 2, id="latency times bandwidth"),
+        pytest.param(Limits(), 640 * MIB, 64, 10 * MIB, id="no more parts than may be sent"),
+        pytest.param(Limits(), 40 * MIB, 3, 40 * MIB // 3 + 1, id="rounded up"),
+        pytest.param(Limits(), 40 * MIB, 0, 16 * MIB, id="nothing is free"),
+        pytest.param(Limits(), 40 * MIB, -5, 16 * MIB, id="less than nothing is free"),
+        pytest.param(Limits(request_bytes=MIB), 40 * MIB, 64, MIB, id="fixed"),
+        pytest.param(Limits(request_bytes_max=1000), 40 * MIB, 64, 1000, id="bounded"),
+    ],
+)
+def test_reads_are_cut_for_the_connections_that_are_free(
+    limits: Limits, num_bytes: int, num_free: int, request_bytes: int
+) -> None:
+    link = Link(Near(), limits, learns=True)
+    assert link.request_bytes(num_bytes, num_free) == request_bytes
+
+
+def test_what_is_near_is_cut_only_if_it_must_be() -> None:
+    assert Link(Near(), Limits()).request_bytes(40 * MIB, 64) == 16 * MIB
+    assert Link(Near(), Limits(request_bytes=MIB)).request_bytes(40 * MIB, 64) == MIB
+
+
 def test_only_stores_behind_a_network_are_learned() -> None:
     clients = StoreClients(Limits())
     for uri in ("memory://x", "/tmp", "s3://bucket/x"):

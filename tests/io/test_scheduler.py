@@ -61,7 +61,7 @@ async def settle() -> None:
 
 def scheduler(**limits: int) -> Scheduler:
     made = Limits(**limits)
-    return Scheduler(made, RequestGate(made))
+    return Scheduler(made, RequestGate(made), anyio.CapacityLimiter(1))
 
 
 def ranges(*pairs: tuple[int, int]) -> list[ByteRange]:
@@ -135,6 +135,81 @@ async def test_long_ranges_are_split_and_joined(memory: ObjectStore) -> None:
     assert spent.rounds == 1
 
 
+async def test_long_ranges_use_the_connections_that_are_free(memory: ObjectStore) -> None:
+    held = HeldStore(memory)
+    mine = scheduler(request_bytes=10_000, requests_max=6)
+    async with anyio.create_task_group() as tg:
+        tg.start_soon(read, mine, held, (0, 30_000))
+        await settle()
+        assert held.started == [(0, 10_000), (10_000, 20_000), (20_000, 30_000)]
+        tg.start_soon(partial(read, mine, held, (0, 60_000), path="y"))
+        await settle()
+        assert held.started[3:] == [(0, 20_000), (20_000, 40_000), (40_000, 60_000)]
+        tg.start_soon(read, mine, held, (40_000, 80_000))
+        await settle()
+        held.go.set()
+    assert held.started[6:] == [(40_000, 80_000)], "none was free"
+
+
+async def test_neighbours_are_split_between_them_and_not_copied(memory: ObjectStore) -> None:
+    store = CountingStore(memory)
+    mine = scheduler(request_bytes=10_000)
+    wanted = ranges(*((start, start + 3_000) for start in range(0, 30_000, 3_000)))
+    views = await mine.get_ranges(store, "x", wanted)
+    starts = [(one.start, one.stop) for one in store.requests]
+    assert starts == [(0, 9_000), (9_000, 18_000), (18_000, 27_000), (27_000, 30_000)]
+    assert len({id(view.obj) for view in views}) == 4
+
+
+async def test_parts_under_way_are_shared_as_well(memory: ObjectStore) -> None:
+    store = HeldStore(memory)
+    mine = scheduler(request_bytes=10_000, merge_gap_bytes_max=1)
+    found: list[list[bytes]] = []
+
+    async def work(*pairs: tuple[int, int]) -> None:
+        found.append(await read(mine, store, *pairs))
+
+    async with anyio.create_task_group() as tg:
+        tg.start_soon(work, (0, 40_000))
+        await settle()
+        tg.start_soon(work, (0, 40_000))
+        tg.start_soon(work, (9_000, 30_000), (39_999, 40_000))
+        await settle()
+        assert len(store.started) == 4
+        assert len(store.started) == 4
+        tg.start_soon(work, (39_000, 41_000))
+        await settle()
+        store.go.set()
+    assert store.started[4:] == [(39_000, 41_000)], "one part is missing"
+    assert sorted(found) == sorted([
+        [DATA[:40_000]],
+        [DATA[:40_000]],
+        [DATA[9_000:30_000], DATA[39_999:40_000]],
+        [DATA[39_000:41_000]],
+    ])
+
+
+async def test_much_is_put_together_in_a_thread(memory: ObjectStore) -> None:
+    long = DATA * 4
+    store = BytesStore(memory, long)
+    limits, threads = Limits(request_bytes=100_000), anyio.CapacityLimiter(1)
+    mine = Scheduler(limits, RequestGate(limits), threads)
+    found: list[list[bytes]] = []
+
+    async def work() -> None:
+        pairs = ((0, len(long)), (7, len(long) - 7), (5, 5), (7, len(long) - 7))
+        found.append(await read(mine, store, *pairs))
+
+    async with anyio.create_task_group() as tg:
+        threads.acquire_on_behalf_of_nowait(tg)
+        tg.start_soon(work)
+        await settle()
+        assert threads.statistics().tasks_waiting == 1
+        assert await read(mine, store, (0, 90_000)) == [long[:90_000]]
+        threads.release_on_behalf_of(tg)
+    assert found == [[long, long[7:-7], b"", long[7:-7]]]
+
+
 async def test_a_range_under_way_is_not_fetched_again(memory: ObjectStore) -> None:
     store = HeldStore(memory)
     mine = scheduler(merge_gap_bytes_max=1)
@@ -165,7 +240,7 @@ async def test_a_range_under_way_is_not_fetched_again(memory: ObjectStore) -> No
 async def test_each_receipt_counts_a_shared_request_once(memory: ObjectStore) -> None:
     limits = Limits()
     gate = RequestGate(limits)
-    mine = Scheduler(limits, gate)
+    mine = Scheduler(limits, gate, anyio.CapacityLimiter(1))
     lines: list[str] = []
 
     async def work(i: int) -> None:
@@ -373,9 +448,13 @@ async def test_short_answers_are_errors(memory: ObjectStore) -> None:
 class BytesStore(WrapperStore):
     """Answers from memory, without another thread."""
 
+    def __init__(self, inner: ObjectStore, data: bytes = DATA) -> None:
+        super().__init__(inner)
+        self.data = data
+
     async def get_range(self, path: str, start: int, stop: int) -> memoryview:
         await asyncio.sleep(0)
-        return memoryview(DATA)[start:stop]
+        return memoryview(self.data)[start:stop]
 
 
 @given(
