@@ -116,6 +116,14 @@ class BudgetShare:
             self._budget._grant()
             raise
 
+    def try_acquire(self, num_bytes: int) -> bool:
+        """Take `num_bytes` if nobody has to wait for them; says whether it did."""
+        budget = self._budget
+        if budget._waiting or budget._held + num_bytes > budget._total:
+            return False
+        self._take(num_bytes)
+        return True
+
     def settle(self, granted: int, num_bytes: int) -> None:
         """Take note that `num_bytes`, for which `granted` were a guess, wait for their consumer.
 

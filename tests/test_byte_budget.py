@@ -184,3 +184,22 @@ async def test_what_was_used_counts_in_place_of_the_guess(used: int, held: int) 
     assert (share.held, budget.held) == (held, held + 5)
     share.release(used)
     assert (share.held, budget.held) == (0, 5)
+
+
+async def test_taking_without_waiting() -> None:
+    budget = ByteBudget(10)
+    one, two = budget.share(), budget.share()
+    assert one.try_acquire(6)
+    assert not two.try_acquire(5)
+    assert (one.held, two.held, budget.held) == (6, 0, 6)
+    async with anyio.create_task_group() as tg:
+        tg.start_soon(two.acquire, 5)
+        await anyio.lowlevel.checkpoint()
+        assert not one.try_acquire(1), "others stand in line"
+        one.settle(6, 6)
+        one.release(6)
+    assert two.held == 5
+    assert one.try_acquire(5)
+    one.close()
+    two.close()
+    assert budget.held == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -27,6 +27,8 @@ FRAGMENTS_AHEAD = 16
 """Fragments being opened before their turn."""
 WINDOWS_AHEAD = 16
 """Windows under way or waiting for delivery; the byte budget may allow fewer."""
+RUN_CHARGE = 4 * 1024 * 1024
+"""Of small windows that are read together: what they are charged for."""
 LIMITED_WINDOWS_AHEAD = 2
 """As many at first where a limit comes after a filter: the first ones may be enough."""
 
@@ -78,7 +80,19 @@ class Slot:
     """Set when the batch was consumed, where another one comes after it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """The next window of a plan."""
+
+    reader: FragmentReader
+    window: Window
+    place: int
+    """In a chain of requests."""
+    is_late: bool
+    """Whether the filter's columns are to be read first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Planned:
     """The next window to read, and its slot."""
 
@@ -109,6 +123,8 @@ class ScanRun:
         self._turn = anyio.Lock(fast_acquire=True)
         self._num_workers = 0
         self._is_all_planned = False
+        self._unplanned: _Found | None = None
+        """The next window, where it was found and could not be read with those before it."""
 
     @partial(one_call, name="scan")
     async def produce(self) -> None:
@@ -139,14 +155,18 @@ class ScanRun:
         while True:
             async with self._turn:
                 planned = await self._next(plan)
+                together = [] if planned is None else await self._next_small(plan, planned)
             if planned is None:
                 return
-            waits = planned.slot.window.num_bytes > INLINE_BYTES or not self._reads_at_once
+            num_bytes = planned.slot.window.num_bytes
+            waits = together or num_bytes > INLINE_BYTES or not self._reads_at_once
             if waits and self._num_workers < WINDOWS_AHEAD and not self._is_all_planned:
                 self._num_workers += 1
                 tg.start_soon(self._work, plan, tg)
             waited_for(planned.slot.place - 1)
-            if planned.is_late:
+            if together:
+                await self._fill_together([planned, *together])
+            elif planned.is_late:
                 await self._fill_late(planned)
             else:
                 await self._fill(planned)
@@ -162,15 +182,49 @@ class ScanRun:
         while len(self.slots) >= self._ahead:
             self._room = anyio.Event()
             await self._room.wait()
-        found = await plan.next()
+        found, self._unplanned = self._unplanned or await plan.next(), None
         self._is_all_planned = found is None or plan.is_done
         if found is None:
             return None
-        reader, window, place, is_late = found
-        await self._budget.acquire(window.charge)
-        slot = Slot(window, place, window.charge)
+        await self._budget.acquire(found.window.charge)
+        return self._planned(plan, found)
+
+    def _planned(self, plan: _Plan, found: _Found) -> _Planned:
+        slot = Slot(found.window, found.place, found.window.charge)
         self.slots.append(slot)
-        return _Planned(reader, slot, plan.num_windows, is_late)
+        return _Planned(found.reader, slot, plan.num_windows, found.is_late)
+
+    async def _next_small(self, plan: _Plan, first: _Planned) -> list[_Planned]:
+        """Windows after `first` that a thread may read in the same turn; none to wait for."""
+        charge, together = first.slot.charged, list[_Planned]()
+        if first.is_late or not self._reads_at_once:
+            return together
+        num_max = min(self._ahead // 2 - 1, self._ahead - len(self.slots))
+        while charge < RUN_CHARGE and len(together) < num_max and plan.is_ready:
+            found = await plan.next()
+            assert found is not None, "a plan that is ready has another window"
+            charge += found.window.charge
+            if (
+                found.is_late
+                or charge > RUN_CHARGE
+                or not self._budget.try_acquire(found.window.charge)
+            ):
+                self._unplanned = found
+                break
+            self._is_all_planned = plan.is_done
+            together.append(self._planned(plan, found))
+        return together
+
+    async def _fill_together(self, run: Sequence[_Planned]) -> None:
+        """Read windows in one turn of a thread, those left over by themselves."""
+        readers = [planned.reader for planned in run]
+        rows = [planned.slot.window.rows for planned in run]
+        batches = await self._windows.read_together(readers, rows)
+        for planned, batch in zip(run, batches, strict=True):
+            if batch is None:
+                await self._fill(planned)
+            else:
+                self._put(planned.slot, batch, is_last=True)
 
     async def _fill(self, planned: _Planned) -> None:
         window = planned.slot.window
@@ -229,16 +283,26 @@ class _Plan:
         self._place = 0
         self._windows: Iterator[Window] = iter(())
         self._is_late = False
+        self._is_cut_up = True
+        """Whether the windows of the fragment at hand have all been given out."""
 
-    async def next(self) -> tuple[FragmentReader, Window, int, bool] | None:
-        """Next window with its fragment, its place in a chain of requests, and how to read it."""
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is another window, and nothing to wait for before it."""
+        if self.is_done:
+            return False
+        return not self._is_cut_up or self._opening.is_ready(self._at)
+
+    async def next(self) -> _Found | None:
+        """Next window; None after the last."""
         while True:
             window = next(self._windows, None)
             if window is not None:
                 assert self._reader is not None
                 self.num_windows += 1
                 self.is_done = window.is_last and self._at == len(self._slices)
-                return self._reader, window, self._place, self._is_late
+                self._is_cut_up = window.is_last
+                return _Found(self._reader, window, self._place, self._is_late)
             if self._at == len(self._slices):
                 return None
             wanted = self._slices[self._at]
@@ -298,6 +362,12 @@ class _Opening:
             await self._arrived.wait()
         self._room.release()
         return self._opened.pop(number)
+
+    def is_ready(self, number: int) -> bool:
+        """Whether a fragment needs no waiting for."""
+        if self._has_openers:
+            return number in self._opened
+        return is_at_hand(self._places, self._slices[number].fragment, self._projection)
 
     async def _open_more(self) -> None:
         while self._next < len(self._slices):

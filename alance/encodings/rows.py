@@ -53,6 +53,8 @@ class RowRanges:
     @property
     def num_rows(self) -> int:
         """Rows in all ranges."""
+        if len(self.starts) == 1:
+            return int(self.stops[0]) - int(self.starts[0])
         return int((self.stops - self.starts).sum())
 
     def covers(self, num_rows: int) -> bool:
@@ -61,8 +63,11 @@ class RowRanges:
 
     def within(self, start: int, stop: int) -> RowRanges:
         """Return the part inside [start, stop), counted from `start`."""
-        first = int(np.searchsorted(self.stops, start, side="right"))
-        last = int(np.searchsorted(self.starts, stop, side="left"))
+        if len(self.starts) == 1:
+            own_start, own_stop = int(self.starts[0]), int(self.stops[0])
+            return RowRanges.one(max(own_start, start) - start, min(own_stop, stop) - start)
+        first = int(self.stops.searchsorted(start, side="right"))
+        last = int(self.starts.searchsorted(stop, side="left"))
         starts = np.maximum(self.starts[first:last], start) - start
         stops = np.minimum(self.stops[first:last], stop) - start
         return RowRanges(starts, stops)

@@ -119,15 +119,16 @@ class ColumnReader:
         """First step of every page that holds some of these rows, in row order."""
         if not len(rows.starts):
             return []
-        first = int(np.searchsorted(self._row_starts, rows.starts[0], side="right")) - 1
-        last = int(np.searchsorted(self._row_starts, rows.stops[-1] - 1, side="right")) - 1
+        first = int(self._row_starts.searchsorted(rows.starts[0], side="right")) - 1
+        last = int(self._row_starts.searchsorted(rows.stops[-1] - 1, side="right")) - 1
         steps = []
         for number in range(first, last + 1):
             start, stop = int(self._row_starts[number]), int(self._row_starts[number + 1])
             inside = rows.within(start, stop)
             if len(inside.starts):
                 items = self._items_per_row
-                inside = RowRanges(inside.starts * items, inside.stops * items)
+                if items > 1:
+                    inside = RowRanges(inside.starts * items, inside.stops * items)
                 steps.append(self._run(number, partial(self._plan, number, inside)))
         return steps
 
