@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 import alance
-from alance.io.simulated import SimulatedStore
+from alance.io.simulated import Moment, SimulatedStore
+from alance.io.simulated import Request as SimulatedRequest
 from alance.testing.s3 import S3Server
 from alance.testing.stores import CountingStore, Request, WrapperStore
 from tests.dataset.helpers import (
@@ -71,6 +72,23 @@ class Appends:
             self.outcomes[i] = exc
             if not isinstance(exc, alance.AlanceError):
                 raise
+
+    async def gathered(self, num_files: int) -> None:
+        """Wait until so many data files are there and whoever wrote them can do no more.
+
+        Threads encode them, so tasks that are blocked may not have got as far.
+        """
+        stored = anyio.Event()
+
+        async def note(request: SimulatedRequest, moment: Moment) -> None:
+            if self.count_data_files() >= num_files:
+                stored.set()
+
+        self.objects.hook = note
+        if self.count_data_files() < num_files:
+            await stored.wait()
+        self.objects.hook = None
+        await anyio.wait_all_tasks_blocked()
 
     def versions(self) -> dict[int, int]:
         found = {}
@@ -135,7 +153,7 @@ async def test_many_gather_behind_the_first(appends: Appends) -> None:
         await appends.store.is_on_its_way.wait()
         for i in range(2, 33):
             tg.start_soon(appends.append, i)
-        await anyio.wait_all_tasks_blocked()
+        await appends.gathered(33)
         appends.store.may_go.set()
     assert appends.versions() == {1: 2, **dict.fromkeys(range(2, 33), 3)}
     assert await appends.rows() == list(range(330))
@@ -146,10 +164,11 @@ async def test_many_gather_behind_the_first(appends: Appends) -> None:
 
 
 async def test_each_caller_gets_the_version_with_its_rows(appends: Appends) -> None:
-    appends.store.may_go.set()
     async with anyio.create_task_group() as tg:
         for i in range(1, 20):
             tg.start_soon(appends.append, i)
+        await appends.gathered(20)
+        appends.store.may_go.set()
     newest = max(appends.versions().values())
     assert newest < 20, "some shared a version"
     for i, outcome in appends.outcomes.items():
@@ -180,7 +199,7 @@ async def test_properties_are_not_mixed(appends: Appends) -> None:
         for i in range(2, 6):
             properties = {"who": "a" if i % 2 else "b"}
             tg.start_soon(partial(appends.append, i, transaction_properties=properties))
-        await anyio.wait_all_tasks_blocked()
+        await appends.gathered(6)
         appends.store.may_go.set()
     versions = appends.versions()
     assert versions[2] == versions[4]
@@ -200,7 +219,7 @@ async def test_receipts_count_what_was_shared(appends: Appends) -> None:
         await appends.store.is_on_its_way.wait()
         for i in range(2, 5):
             tg.start_soon(append, i)
-        await anyio.wait_all_tasks_blocked()
+        await appends.gathered(5)
         appends.store.may_go.set()
     for i in range(2, 5):
         assert receipts[i].requests == {"put": 3}
@@ -228,7 +247,7 @@ class TestWhatGoesWrong:
             for work in (bad, broken):
                 tg.start_soon(work)
             tg.start_soon(appends.append, 2)
-            await anyio.wait_all_tasks_blocked()
+            await appends.gathered(3)
             appends.store.may_go.set()
         assert appends.versions() == {1: 2, 2: 3}
         assert appends.count_data_files() == 3
@@ -241,7 +260,7 @@ class TestWhatGoesWrong:
             tg.start_soon(appends.append, 1)
             await appends.store.is_on_its_way.wait()
             stops = [await tg.start(_stoppable, appends, i, native) for i in range(2, 6)]
-            await anyio.wait_all_tasks_blocked()
+            await appends.gathered(6)
             stops[1]()
             await anyio.wait_all_tasks_blocked()
             appends.store.may_go.set()
@@ -260,7 +279,7 @@ class TestWhatGoesWrong:
         async with nothing_left(appends.session), anyio.create_task_group() as tg:
             stops = [await tg.start(_stoppable, appends, i, native) for i in range(2, 5)]
             await appends.store.is_on_its_way.wait()
-            await anyio.wait_all_tasks_blocked()
+            await appends.gathered(5)
             stops[0]()
             await anyio.wait_all_tasks_blocked()
             assert 2 not in appends.outcomes, "its outcome is not known yet"
@@ -276,7 +295,7 @@ class TestWhatGoesWrong:
             await write_on(alance.Session(), appends.objects, numbers(0, 1), "overwrite")
             for i in range(2, 5):
                 tg.start_soon(appends.append, i)
-            await anyio.wait_all_tasks_blocked()
+            await appends.gathered(6)
             appends.store.may_go.set()
         errors = list(appends.outcomes.values())
         assert all(isinstance(error, alance.CommitConflictError) for error in errors)
@@ -296,7 +315,7 @@ class TestWhatGoesWrong:
             await appends.store.is_on_its_way.wait()
             for i in range(2, 4):
                 tg.start_soon(appends.append, i)
-            await anyio.wait_all_tasks_blocked()
+            await appends.gathered(4)
             appends.store.may_go.set()
         errors = appends.outcomes.values()
         assert all(isinstance(error, alance.CommitStateUnknownError) for error in errors)
