@@ -13,7 +13,6 @@ from alance.kernels.symbol_table import (
     HEADER_SWITCH,
     SAMPLE_BYTES_MAX,
     SYMBOL_TABLE_BYTES,
-    best_symbols,
     build_table,
     take_sample,
 )
@@ -23,13 +22,13 @@ CORRUPT_OFFSETS = 2
 CORRUPT_CODES = 3
 OUTPUT_TOO_LARGE = -1
 
-TRAINING_ROUNDS = 7
-IDLE_ROUNDS = 2  # in a row, which bring less than 1 %, are enough
+cdef enum:
+    TRAINING_ROUNDS = 7
+    IDLE_ROUNDS = 2  # in a row, which bring less than 1 %, are enough
 
 cdef enum:
     ESCAPE = 255  # a code, and the largest number of symbols
     LITERAL = 256  # + byte: stands for an escaped byte while encoding and counting
-    CODES = 512
     SYMBOL_BYTES = 8
     NO_SYMBOL = 0x80  # in place of a length
     BLOCK_CODES = 4096
@@ -241,3 +240,4 @@ def decode(bytes symbol_table, const offset_t[::1] offsets, const uint8_t[::1] d
 
 
 include "fsst_encode.pxi"
+include "fsst_train.pxi"

@@ -1,8 +1,7 @@
-"""The parts of FSST that are not hot: the stored table, the sample, the choice of symbols."""
+"""The parts of FSST that are not hot: the stored table, and which values it is trained on."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,7 +14,6 @@ __all__ = [
     "SYMBOLS_MAX",
     "SYMBOL_BYTES_MAX",
     "SYMBOL_TABLE_BYTES",
-    "best_symbols",
     "build_table",
     "take_sample",
 ]
@@ -29,12 +27,6 @@ HEADER_MAGIC = 0x46535354
 """Bits 32 to 63 of the first word."""
 HEADER_SWITCH = 1 << 24
 """Bit of the first word that says that values are coded."""
-
-PREFIX_BYTES = 3
-ALIKE_MAX = 2
-CANDIDATES = 2 * SYMBOLS_MAX
-"""Pairs that are looked at."""
-PAIR_COUNT_MIN = 3
 
 _PIECE_BYTES = 256
 
@@ -70,79 +62,16 @@ def take_sample(
     if num_bytes <= sample_bytes:
         num_pieces, piece_bytes = 1, num_bytes
     stratum = num_bytes // num_pieces
-    starts: list[int] = []
-    stops: list[int] = []
-    for i in range(num_pieces):
-        # a Weyl sequence: as good as random here, and the same in every version of NumPy
-        jump = (i + seed + 1) * 0x9E3779B97F4A7C15 >> 20
-        start = first + i * stratum + jump % (stratum - piece_bytes + 1)
-        stop = start + piece_bytes
-        begin = np.searchsorted(offsets, offsets.dtype.type(start), side="right")
-        end = np.searchsorted(offsets, offsets.dtype.type(stop), side="left")
-        inner = offsets[begin:end].tolist()
-        starts += [start, *inner]
-        stops += [*inner, stop]
-    return np.array(starts, dtype=np.int64), np.array(stops, dtype=np.int64)
-
-
-def best_symbols(
-    alphabet: Sequence[bytes], singles: npt.NDArray[np.int64], pairs: npt.NDArray[np.int32]
-) -> list[bytes]:
-    """Choose 255 symbols that would replace most bytes of the sample.
-
-    Of those that begin alike only the best two are taken: an encoder then compares two candidates
-    at each place, whatever the values, and needs no loop.
-
-    Parameters
-    ----------
-    alphabet
-        The symbol of every code that was counted.
-    singles
-        How often each code was used. Shape (n,).
-    pairs
-        How often each code was followed by each other. Shape (n, n). A pair is a candidate when
-        it was seen three times.
-
-    Returns
-    -------
-    list of bytes
-        The best first; which one wins a draw depends on the symbols alone.
-    """
-    gains: dict[bytes, int] = {}
-    for code in np.flatnonzero(singles).tolist():
-        symbol = alphabet[code]
-        # single bytes are favoured: they save an escape, which slows both ways down
-        weight = SYMBOL_BYTES_MAX if len(symbol) == 1 else len(symbol)
-        gains[symbol] = gains.get(symbol, 0) + weight * int(singles[code])
-    for before, code, gain in _best_pairs(alphabet, pairs):
-        symbol = (alphabet[before] + alphabet[code])[:SYMBOL_BYTES_MAX]
-        gains[symbol] = gains.get(symbol, 0) + gain
-    chosen: list[bytes] = []
-    alike: Counter[bytes] = Counter()
-    ranked = sorted((-gain, -len(symbol), symbol) for symbol, gain in gains.items())
-    for _, _, symbol in ranked:
-        if len(symbol) >= PREFIX_BYTES:
-            prefix = symbol[:PREFIX_BYTES]
-            if alike[prefix] == ALIKE_MAX:
-                continue
-            alike[prefix] += 1
-        chosen.append(symbol)
-        if len(chosen) == SYMBOLS_MAX:
-            break
-    return chosen
-
-
-def _best_pairs(
-    alphabet: Sequence[bytes], pairs: npt.NDArray[np.int32]
-) -> list[tuple[int, int, int]]:
-    """Pairs that may become a symbol, and what it would replace; of very many the best."""
-    lengths = np.array([len(symbol) for symbol in alphabet], np.int64)
-    before, code = np.divmod(np.flatnonzero(pairs >= PAIR_COUNT_MIN), len(alphabet))
-    grows = lengths[before] < SYMBOL_BYTES_MAX
-    before, code = before[grows], code[grows]
-    joined = np.minimum(lengths[before] + lengths[code], SYMBOL_BYTES_MAX)
-    gains = joined * pairs[before, code]
-    if len(gains) > CANDIDATES:
-        best = gains >= np.partition(gains, -CANDIDATES)[-CANDIDATES]
-        before, code, gains = before[best], code[best], gains[best]
-    return list(zip(before.tolist(), code.tolist(), gains.tolist(), strict=True))
+    # a Weyl sequence: as good as random here, and the same in every version of NumPy
+    jumps = [(i + seed + 1) * 0x9E3779B97F4A7C15 >> 20 for i in range(num_pieces)]
+    room = stratum - piece_bytes + 1
+    begins = [first + i * stratum + jump % room for i, jump in enumerate(jumps)]
+    starts = np.array(begins, np.int64)
+    stops = starts + piece_bytes
+    # Searched for as what they are searched in, or NumPy would convert all offsets.
+    after = np.searchsorted(offsets, starts.astype(offsets.dtype), side="right").tolist()
+    before = np.searchsorted(offsets, stops.astype(offsets.dtype), side="left").tolist()
+    inner = [offsets[start:stop] for start, stop in zip(after, before, strict=True)]
+    # Pieces lie one after the other: the n-th start belongs to the n-th stop.
+    starts = np.sort(np.concatenate((starts, *inner), dtype=np.int64))
+    return starts, np.sort(np.concatenate((*inner, stops), dtype=np.int64))

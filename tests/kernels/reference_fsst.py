@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alance.kernels.symbol_table import best_symbols, build_table, take_sample
+from alance.kernels.symbol_table import build_table, take_sample
+from tests.kernels.reference_symbols import best_symbols
 
 Bytes = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[Any]

@@ -147,6 +147,14 @@ def test_training_equals_the_reference(values: list[bytes], repeats: int) -> Non
     assert _decoded(fsst, table, _encoded(fsst, table, values)) == values
 
 
+@pytest.mark.parametrize("letters", [2, 16, 40, 256])
+def test_training_of_very_many_pairs_equals_the_reference(letters: int) -> None:
+    rng = np.random.default_rng(letters)
+    values = [rng.integers(0, letters, n, np.uint8).tobytes() for n in range(1, 200)]
+    block = _block(values, np.int64, before=3)
+    assert fsst.train(*block) == reference_fsst.train(*block)
+
+
 @pytest.mark.parametrize("length", [1, 7, 8, 9, 4095, 4096, 4097, 8191, 10_000])
 @pytest.mark.parametrize("step", [1, 3, 8, 5000])
 def test_values_and_escapes_at_every_place_of_a_block(length: int, step: int) -> None:

@@ -4,7 +4,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from alance.kernels.symbol_table import best_symbols, build_table, take_sample
+from alance.kernels.symbol_table import build_table, take_sample
+from tests.kernels.reference_symbols import best_symbols
 
 
 def _offsets(*lengths: int, first: int = 0) -> npt.NDArray[np.int32]:
