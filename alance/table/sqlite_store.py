@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
 
 import anyio
@@ -99,10 +99,12 @@ class SqliteManifestStore:
 
 
 def _execute(path: str, sql: str, values: Sequence[object]) -> list[tuple[object, ...]]:
-    """Open, run, close: a connection for each call serves threads, loops and forks alike."""
+    """Open, run, close: a connection for each call serves threads, loops and forks alike.
+
+    Not with a write-ahead log, which the last one to close takes away: whoever opens the file at
+    that moment is told that it is busy, however long it would have waited.
+    """
     with closing(sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)) as db:
-        with suppress(sqlite3.OperationalError):  # another is changing it; the old mode will do
-            db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=FULL")
         db.execute(_CREATE)
         return db.execute(sql, values).fetchall()

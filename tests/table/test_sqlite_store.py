@@ -93,6 +93,14 @@ async def test_a_file_that_stays_locked(
     await entries.put_if_absent("d", ManifestEntry(2, "p"))
 
 
+async def test_opening_and_closing_needs_nobody_else_to_stay(
+    tmp_path: Path, entries: SqliteManifestStore
+) -> None:
+    await entries.put_if_absent("d", ManifestEntry(1, "p"))
+    with closing(sqlite3.connect(tmp_path / "entries.db")) as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
 async def test_a_dataset(tmp_path: Path, entries: SqliteManifestStore) -> None:
     uri = str(tmp_path / "t.lance")
     ds = await alance.write_dataset(pa.table({"i": [1]}), uri, manifest_store=entries)
@@ -112,9 +120,14 @@ async def test_processes_share_it(tmp_path: Path, entries: SqliteManifestStore) 
     uri = str(tmp_path / "t.lance")
     await alance.write_dataset(pa.table({"who": ["me"], "i": [0]}), uri, manifest_store=entries)
     command = [sys.executable, "-c", WRITER, str(tmp_path)]
+
+    async def run(name: str) -> None:
+        done = await anyio.run_process([*command, name], check=False)
+        assert done.returncode == 0, done.stderr.decode()
+
     async with anyio.create_task_group() as tg:
         for name in ("a", "b"):
-            tg.start_soon(anyio.run_process, [*command, name])
+            tg.start_soon(run, name)
     ds = await alance.open_dataset(uri, manifest_store=entries)
     rows = (await ds.to_table()).to_pydict()
     assert ds.version == 9
