@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,7 +16,7 @@ from alance.encodings.spec import ConstantLayout, Layer, Spec
 from alance.kernels import bytes as byte_kernels
 from alance.types import FileVersion
 
-__all__ = ["build_constant", "build_nulls", "find_constant"]
+__all__ = ["build_constant", "build_nulls", "find_constant", "join_constants"]
 
 INLINE_BYTES_MAX = 32
 SAMPLE_ITEMS = 1024
@@ -133,3 +135,14 @@ def build_nulls(shredded: Shredded, version: FileVersion) -> EncodedPage:
         buffers.append(PageBuffer([encoded.data[start : start + size]], is_search=False))
     layout = ConstantLayout(shredded.layers, None, specs[0], specs[1], counts[0], counts[1])
     return EncodedPage(layout, tuple(buffers), shredded.num_rows)
+
+
+def join_constants(one: EncodedPage, other: EncodedPage) -> EncodedPage | None:
+    """Make one page of two that follow each other, if they are the same value without levels."""
+    if not isinstance(one.layout, ConstantLayout) or one.layout != other.layout:
+        return None
+    if not all(buffer.is_search for buffer in (*one.buffers, *other.buffers)):
+        return None  # levels, or a long value, which is written already
+    values = ([np.concatenate(each.parts) for each in page.buffers] for page in (one, other))
+    is_same = all(map(np.array_equal, *values)) and len(one.buffers) == len(other.buffers)
+    return replace(one, num_rows=one.num_rows + other.num_rows) if is_same else None

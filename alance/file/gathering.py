@@ -65,10 +65,14 @@ class Column:
         rows = prune(batch.column(self.leaf.top_level), self.child_path)
         num_bytes = leaf_bytes(rows, self.path)
         full = self.cut() if self.pending_bytes + num_bytes > PAGE_BYTES else []
-        if num_bytes < PAGE_BYTES:
+        if num_bytes <= PAGE_BYTES // 2:
             self.pending.append(_copied(rows))
             self.pending_bytes += num_bytes
             return full
+        if num_bytes < PAGE_BYTES:
+            # The next rows like these would not fit: a page now, and no copy that waits.
+            self.pending.append(rows)
+            return [*full, *self.cut()]
         num_pages = -(-num_bytes // PAGE_BYTES)
         per_page = -(-len(rows) // num_pages)
         full.extend(rows.slice(start, per_page) for start in range(0, len(rows), per_page))

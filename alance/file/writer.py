@@ -15,6 +15,7 @@ import pyarrow as pa
 from alance._aio import run_all
 from alance.encodings.blob_values import FindBase
 from alance.encodings.build_blob import BlobPage
+from alance.encodings.constant import join_constants
 from alance.encodings.layout.page import EncodedPage, PageBuffer
 from alance.encodings.options import ColumnOptions
 from alance.encodings.wire import build_column_encoding, build_page_layout
@@ -188,6 +189,12 @@ class FileWriter:
 
     async def _place(self, column: Column, page: EncodedPage) -> None:
         """Write a page's data buffers; its search buffers wait."""
+        last = column.pages[-1] if column.pages else None
+        joined = None if last is None else join_constants(last.page, page)
+        if last is not None and joined is not None:
+            column.num_rows += page.num_rows // column.leaf.items_per_row
+            last.page = joined
+            return
         places = [None if b.is_search else await self._write(b) for b in page.buffers]
         priority = column.num_rows
         column.num_rows += page.num_rows // column.leaf.items_per_row

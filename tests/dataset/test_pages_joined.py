@@ -79,3 +79,35 @@ async def test_pages_with_different_nulls(
         ours = await alance.write_dataset(table, tmp_path / str(i))
         assert_same_table(await ours.to_table(), table)
         assert_same_table(lance.dataset(tmp_path / str(i)).to_table(), table)
+
+
+@pytest.mark.parametrize(
+    ("kind", "one", "other"),
+    [
+        (pa.string(), "one", "two"),
+        (pa.string(), "one", "ones"),
+        (pa.int64(), 7, 8),
+        (pa.bool_(), True, False),
+        (pa.binary(50), b"1" * 50, b"2" * 50),
+        (pa.large_binary(), b"1" * 40_000, b"2" * 40_000),
+    ],
+)
+async def test_pages_of_one_value_become_one(
+    kind: pa.DataType, one: object, other: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunks = [pa.array([each] * 3, kind) for each in (one, one, other, None, None, one, one, one)]
+    tables = {name: pa.table({"c": pa.chunked_array(chunks[5:])}) for name in ("apart", "once")}
+    tables["mixed"] = pa.table({"c": pa.chunked_array(chunks)})
+    sizes = {}
+    for name, table in tables.items():
+        monkeypatch.setattr(gathering, "PAGE_BYTES", 1 << 23 if name == "once" else 1)
+        path = tmp_path / name
+        ours = await alance.write_dataset(table, path, data_storage_version="2.2")
+        rows = [len(table) - 1, 0, len(table) // 2, 0]
+        assert_same_table(await ours.to_table(), table)
+        assert_same_table(await ours.take(rows), table.take(rows))
+        assert_same_table(lance.dataset(path).to_table(), table)
+        assert_same_table(lance.dataset(path).take(rows), table.take(rows))
+        sizes[name] = sum(file.stat().st_size for file in (path / "data").iterdir())
+    is_search = len(str(one)) < 1000
+    assert (sizes["apart"] == sizes["once"]) is is_search

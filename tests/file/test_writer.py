@@ -104,6 +104,21 @@ async def test_rows_that_wait_go_before_a_large_batch() -> None:
     assert found["x"].combine_chunks().equals(pa.concat_arrays([first, second]))
 
 
+async def test_rows_of_more_than_half_a_page_do_not_wait() -> None:
+    store = SimulatedStore()
+    arrays = [numbers(size * MIB) for size in (5, 1, 5, 4)]
+    writer = make_writer(store, pa.schema([("x", pa.float64())]))
+    before = pa.total_allocated_bytes()
+    for array in arrays:
+        await writer.write(pa.record_batch({"x": array}))
+    assert pa.total_allocated_bytes() - before < 5 * MIB, "only the last rows are copied"
+    await writer.finish()
+    (pages,) = pages_of(store)
+    assert [page.num_rows * 8 for page in pages] == [5 * MIB, 6 * MIB, 4 * MIB]
+    found = await read_back(store, pa.schema([("x", pa.float64())]))
+    assert found["x"].combine_chunks().equals(pa.concat_arrays(arrays))
+
+
 async def test_waiting_rows_of_many_columns_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("alance.file.writer.PENDING_BYTES_MAX", 4 * MIB)
     store = SimulatedStore()
@@ -131,6 +146,18 @@ async def test_batches_are_not_kept_alive() -> None:
     for _ in range(50):
         await writer.write(pa.record_batch({"x": numbers(8 * MIB).slice(0, 1000)}))
     assert pa.total_allocated_bytes() - before < 4 * MIB, "50 x 8 MiB if slices held their batch"
+
+
+async def test_pages_of_nulls_become_one() -> None:
+    store = SimulatedStore()
+    nulls, some = pa.nulls(MIB, pa.float64()), numbers(8 * MIB)
+    table = pa.table({"x": pa.chunked_array([nulls, nulls, some, nulls, nulls, nulls])})
+    await write_table(store, table)
+    (pages,) = pages_of(store)
+    counts = [page.num_rows for page in pages]
+    assert counts == [2 * MIB, MIB, 3 * MIB]
+    assert [page.priority for page in pages] == [0, 2 * MIB, 3 * MIB]
+    assert (await read_back(store, table.schema)).equals(table.combine_chunks())
 
 
 async def test_every_buffer_is_aligned() -> None:
