@@ -84,6 +84,8 @@ class _Delivery:
             elif self._ended.is_set():
                 self._cut.extend(self._rebatcher.rest())
                 self._is_closed = not self._cut
+                if self._is_closed:
+                    waited_for(self._place - 1)  # for what no batch came of, too
             else:
                 await self._wait()
         return None

@@ -15,6 +15,7 @@ import pytest
 import alance
 from alance.dataset.writing import WriteLimits
 from alance.io.simulated import SimulatedStore
+from alance.receipts import one_call
 from alance.testing.s3 import S3Server
 from tests.dataset.helpers import ROOT, numbers, open_on, write_on
 
@@ -266,3 +267,21 @@ async def test_limits_read_no_page_more_than_they_need() -> None:
         assert pa.Table.from_batches(batches).equals(table.select(["a"]).slice(offset, 10))
         assert spent.rounds == 1
         assert spent.bytes_fetched < 4 * 16_384
+
+
+@pytest.mark.parametrize("predicate", ["a < 0", "a >= 0"])
+async def test_what_follows_a_scan_in_a_call_has_waited_for_it(predicate: str) -> None:
+    """Also where no row passes the filter, so that no batch tells of the requests."""
+    store = SimulatedStore()
+    await write_on(alance.Session(), store, numbers(0, 100), "create")
+    ds = await open_on(alance.Session(), store)
+
+    @one_call
+    async def scan_and_look() -> None:
+        async for _ in ds.scan(filter=predicate):
+            pass
+        await ds.latest()
+
+    with alance.receipt() as spent:
+        await scan_and_look()
+    assert spent.rounds == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from dataclasses import replace
 
 import anyio
@@ -541,3 +542,19 @@ async def test_credentials_refused_for_all_leave_no_exception_group() -> None:
     with pytest.raises(CommitStateUnknownError) as caught:
         await put(store, append(base, "x"), base)
     assert isinstance(caught.value.__cause__, PermissionDeniedError)
+
+
+async def test_a_long_manifest_is_made_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    makers: list[threading.Thread] = []
+
+    def build(value: Manifest) -> list[bytes]:
+        makers.append(threading.current_thread())
+        return build_manifest(value)
+
+    monkeypatch.setattr("alance.table.commit.FRAGMENTS_BUILT", 2)
+    monkeypatch.setattr("alance.table.commit.build_manifest", build)
+    store, base = await table()
+    while len(base.fragments) < 5:
+        base = await put(store, append(base, f"f{len(base.fragments)}"), base)
+    assert [maker is threading.main_thread() for maker in makers[-3:]] == [True, False, False]
+    assert await read_manifest(at(store)) == base
