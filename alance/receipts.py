@@ -15,6 +15,7 @@ from alance.telemetry import is_loaded, observed
 __all__ = [
     "Receipt",
     "RequestMeter",
+    "SharedReceipt",
     "count_for",
     "current_receipts",
     "next_place",
@@ -53,7 +54,8 @@ class Receipt:
     bytes_fetched
         Bytes that stores answered with, those between merged ranges included.
     bytes_used
-        Bytes that callers asked for and got.
+        Bytes that callers asked for and got. Rows that several calls look up together take their
+        parts of it.
     bytes_written
         Bytes sent in puts.
     retries
@@ -235,6 +237,79 @@ def waiting() -> Generator[None, None, None]:
             one._end()
 
 
+@dataclass(slots=True)
+class _Part:
+    """What a receipt has to do with shared work: rows for its callers, and where it begins."""
+
+    num_rows: int
+    place: int
+
+
+class SharedReceipt(Receipt):
+    """Stands for the receipts of several callers in the task that works for all of them.
+
+    A request counts in each of these once, as sent after all that its callers had waited for.
+    """
+
+    __slots__ = ("_num_rows", "_parts")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._base = 0
+        self._calls = 1  # all of it is one call
+        self._parts: dict[Receipt, _Part] = {}
+        self._num_rows = 0
+
+    def join(self, receipts: Iterable[Receipt], place: int, num_rows: int) -> None:
+        """Count for a caller.
+
+        Parameters
+        ----------
+        receipts
+            Those of the caller.
+        place
+            Of the next request in the caller's chain.
+        num_rows
+            Rows that the caller waits for, at least 1.
+        """
+        self._num_rows += num_rows
+        for one in receipts:
+            part = self._parts.setdefault(one, _Part(0, place))
+            part.num_rows += num_rows
+            part.place = max(part.place, place)
+
+    def leave(self, receipts: Iterable[Receipt], num_rows: int) -> None:
+        """Count no more for a caller than what has been sent."""
+        for one in receipts:
+            part = self._parts[one]
+            part.num_rows -= num_rows
+            if not part.num_rows:
+                del self._parts[one]
+
+    @contextmanager
+    def counting(self) -> Generator[None, None, None]:
+        """Count what is sent in this block, in a context of its own, for all who have joined."""
+        token = _receipts.set((self,))
+        try:
+            yield
+        finally:
+            _receipts.reset(token)
+            for one, part in self._parts.items():
+                one.bytes_used += self.bytes_used * part.num_rows // self._num_rows
+
+    def places(self, place: int) -> list[tuple[Receipt, int]]:
+        """Receipts that count a request, and its place there, given that in the shared work."""
+        return [(one, part.place + place - 1) for one, part in self._parts.items()]
+
+
+def _places(receipts: Iterable[Receipt], place: int) -> list[tuple[Receipt, int]]:
+    """Receipts that count a request at a place of the running task's chain, and its place there."""
+    found: list[tuple[Receipt, int]] = []
+    for one in receipts:
+        found += one.places(place) if isinstance(one, SharedReceipt) else [(one, place)]
+    return found
+
+
 class RequestMeter:
     """One request on its way, seen by the receipts it counts in.
 
@@ -269,9 +344,9 @@ class RequestMeter:
             In that caller's chain; None takes it from the running task.
         """
         place = next_place() if place is None else place
-        for one in receipts:
+        for one, its_place in _places(receipts, place):
             if one not in self._places and not self._closed:
-                self._places[one] = place - one._base
+                self._places[one] = its_place - one._base
                 one._begin()
                 if self._sent:
                     self._count(one)

@@ -10,13 +10,14 @@ import pyarrow as pa
 from alance.dataset.bridge import iterate_in_thread
 from alance.dataset.changes import Changes
 from alance.dataset.handle import Handle
+from alance.dataset.lookups import Lookups
 from alance.dataset.pickling import SentDataset
 from alance.dataset.projection import Columns, Projection, name_list
 from alance.dataset.row_columns import ROW_ID, check_row_ids
 from alance.dataset.row_ids import RowFinder
 from alance.dataset.run import ScanOptions
 from alance.dataset.scan import Scan
-from alance.dataset.take import row_numbers, take_addresses, take_positions
+from alance.dataset.take import VersionRows, row_numbers
 from alance.errors import InvalidInputError, check_count
 from alance.receipts import one_call
 from alance.session import Session
@@ -40,7 +41,9 @@ class Dataset(Changes):
         super().__init__(handle, manifest)
         self._places = handle.places
         self._projections: dict[tuple[object, ...], Projection] = {}
-        self._rows = RowFinder(handle.places, manifest.fragments)
+        self._ids = RowFinder(handle.places, manifest.fragments)
+        self._rows = VersionRows(handle.places, manifest.fragments)
+        self._lookups = Lookups(self._rows)
 
     def __reduce__(self) -> tuple[Callable[[SentDataset], Dataset], tuple[SentDataset]]:
         """Pickle as address, options and manifest.
@@ -249,7 +252,7 @@ class Dataset(Changes):
         file was written without its search cache beside the footer). Memory: the touched chunks.
         """
         projection = self._project(columns)
-        return await take_positions(self._places, self._manifest.fragments, indices, projection)
+        return await self._lookups.take(self._rows.positions(indices), projection)
 
     @one_call
     async def take_rows(self, row_ids: Iterable[int], columns: Columns = None) -> pa.Table:
@@ -282,8 +285,8 @@ class Dataset(Changes):
         wanted = row_numbers("row_ids", row_ids)
         projection = self._project(columns)
         if self._has_stable_row_ids:
-            wanted = await self._rows.find(wanted)
-        return await take_addresses(self._places, self.fragments, wanted, projection)
+            wanted = await self._ids.find(wanted)
+        return await self._lookups.take(wanted, projection)
 
     @one_call
     async def sample(self, n: int, seed: int | None = None, columns: Columns = None) -> pa.Table:

@@ -13,7 +13,7 @@ from alance.dataset.places import Places
 from alance.dataset.projection import Columns, Projection
 from alance.dataset.run import ScanOptions
 from alance.dataset.scan import Scan
-from alance.dataset.take import take_positions
+from alance.dataset.take import VersionRows
 from alance.errors import CorruptFileError, InvalidInputError, check_count
 from alance.file.metadata import FILE_ROWS_MAX, FileDescriptor
 from alance.file.reader import FileReader as StoredFile
@@ -168,7 +168,8 @@ class FileReader:
         """
         projection = Projection.of(self._schema, columns)
         fragments = await self._fragments(projection)
-        return await take_positions(self._places, fragments, rows, projection, what="file")
+        there = VersionRows(self._places, fragments, what="file")
+        return (await there.take([there.positions(rows)], projection))[0]
 
     @one_call
     async def global_buffer(self, index: int) -> bytes:

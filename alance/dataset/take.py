@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +24,16 @@ from alance.encodings.rows import RowRanges
 from alance.errors import InvalidInputError
 from alance.table.manifest import Fragment
 
-__all__ = ["row_numbers", "take_addresses", "take_positions"]
+__all__ = ["Rows", "VersionRows", "row_numbers"]
 
 Numbers = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.int64] | npt.NDArray[np.uint64]
+"""Rows that one take asks for: positions, or as unsigned numbers addresses."""
 
+_Row = TypeVar("_Row", np.int64, np.uint64)
+
+INLINE_TABLES = 16
+"""So many results are made at once, more of them in a thread."""
 _OFFSET_BITS = 32
 
 
@@ -57,54 +64,170 @@ class _Part:
     num_bytes: int
 
 
-async def take_positions(
-    places: Places,
-    fragments: Sequence[Fragment],
-    indices: Iterable[int],
-    projection: Projection,
-    *,
-    what: str = "dataset",
-) -> pa.Table:
-    """Read rows by position; see `Dataset.take`. Errors say `what` has no such rows."""
-    ends = np.cumsum([fragment.num_rows for fragment in fragments], dtype=np.int64)
-    num_rows = int(ends[-1]) if len(ends) else 0
-    asked = _integers("indices", indices)
-    wrong = (asked < 0) | (asked >= num_rows)
-    if bool(wrong.any()):
-        rows = f"{num_rows} rows, 0 to {num_rows - 1}" if num_rows else "no rows"
-        raise InvalidInputError(f"index {asked[wrong][0]} is out of range: the {what} has {rows}")
-    distinct, order = np.unique(asked.astype(np.int64), return_inverse=True)
-    homes = np.searchsorted(ends, distinct, side="right")
-    wanted = []
-    for home in np.unique(homes).tolist():
-        start = ends[home] - fragments[home].num_rows
-        positions = distinct[homes == home] - start
-        wanted.append(_Wanted(fragments[home], positions, are_offsets=False))
-    return await _take(places, wanted, order, projection)
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """Which of the distinct rows go where, for some takes one after the other."""
+
+    places: npt.NDArray[np.intp]
+    bounds: npt.NDArray[np.intp]
+    """Where the places of each take begin, and the end of the last."""
+
+    @classmethod
+    def of(cls, asked: Sequence[Rows], places: npt.NDArray[np.intp]) -> _Order:
+        """Order of rows that stand together in `places` as they were asked for."""
+        bounds = np.zeros(len(asked) + 1, np.intp)
+        np.cumsum([len(rows) for rows in asked], out=bounds[1:])
+        return cls(places, bounds)
+
+    def only(self, there: npt.NDArray[np.bool_]) -> _Order:
+        """Leave out those of the distinct rows that are not `there`, as if they never were."""
+        kept = there[self.places]
+        before = np.zeros(len(kept) + 1, np.intp)
+        np.cumsum(kept, out=before[1:])
+        return _Order((np.cumsum(there) - 1)[self.places[kept]], before[self.bounds])
+
+    def is_as_read(self, num_distinct: int) -> bool:
+        """Whether one take gets all rows in the order in which they are read."""
+        is_whole = len(self.bounds) == 2 and len(self.places) == num_distinct
+        return is_whole and bool((np.diff(self.places) > 0).all())
+
+    def apply(self, table: pa.Table) -> list[pa.Table]:
+        """Rows of each take: a view where they are neighbours."""
+        bounds, found = self.bounds.tolist(), []
+        for start, stop in pairwise(bounds):
+            places = self.places[start:stop]
+            if stop - start < 2 or bool((np.diff(places) == 1).all()):
+                first = int(places[0]) if stop > start else 0
+                found.append(table.slice(first, stop - start))
+            else:
+                found.append(table.take(pa.array(places)))
+        return found
 
 
-async def take_addresses(
-    places: Places,
-    fragments: Sequence[Fragment],
-    addresses: npt.NDArray[np.uint64],
-    projection: Projection,
-) -> pa.Table:
-    """Read rows by address, in the order given; those that are not there are left out."""
-    homes = {fragment.id: fragment for fragment in fragments}
-    known = np.fromiter(homes, np.uint64, len(homes))
-    there = np.isin(addresses >> np.uint64(_OFFSET_BITS), known)
-    distinct, order = np.unique(addresses[there], return_inverse=True)
-    ids = distinct >> np.uint64(_OFFSET_BITS)
-    wanted = []
-    for home in np.unique(ids).tolist():
-        offsets = (distinct[ids == home] - np.uint64(home << _OFFSET_BITS)).astype(np.int64)
-        wanted.append(_Wanted(homes[home], offsets, are_offsets=True))
-    return await _take(places, wanted, order, projection)
+class VersionRows:
+    """The rows of a version, for takes: each reads those of one caller or of several together.
+
+    Parameters
+    ----------
+    places, fragments
+        The version.
+    what
+        Has the rows, as errors say.
+    """
+
+    def __init__(
+        self, places: Places, fragments: Sequence[Fragment], *, what: str = "dataset"
+    ) -> None:
+        self.session = places.session
+        self._places = places
+        self._fragments = fragments
+        self._what = what
+
+    @cached_property
+    def _ends(self) -> Numbers:
+        """Position after the last row of each fragment."""
+        return np.cumsum([fragment.num_rows for fragment in self._fragments], dtype=np.int64)
+
+    @cached_property
+    def _homes(self) -> tuple[npt.NDArray[np.uint64], dict[int, Fragment]]:
+        """Fragments by id, and all ids."""
+        homes = {fragment.id: fragment for fragment in self._fragments}
+        return np.fromiter(homes, np.uint64, len(homes)), homes
+
+    @cached_property
+    def stored_bytes(self) -> int | None:
+        """Bytes of all data files; None where not all are recorded."""
+        sizes = [file.file_size_bytes for each in self._fragments for file in each.files]
+        return sum(sizes) if all(sizes) else None
+
+    @cached_property
+    def physical_rows(self) -> int:
+        """Rows, deleted ones included."""
+        return sum(fragment.physical_rows for fragment in self._fragments)
+
+    def positions(self, indices: Iterable[int]) -> Numbers:
+        """Make what was asked for positions.
+
+        Raises
+        ------
+        InvalidInputError
+            It is no list of positions of these rows.
+        """
+        asked = _integers("indices", indices)
+        num_rows = int(self._ends[-1]) if len(self._ends) else 0
+        if len(asked) and not 0 <= int(asked.min()) <= int(asked.max()) < num_rows:
+            wrong = asked[(asked < 0) | (asked >= num_rows)][0]
+            rows = f"{num_rows} rows, 0 to {num_rows - 1}" if num_rows else "no rows"
+            raise InvalidInputError(f"index {wrong} is out of range: the {self._what} has {rows}")
+        return asked.astype(np.int64)
+
+    async def take(self, asked: Sequence[Rows], projection: Projection) -> list[pa.Table]:
+        """Read rows, those of all takes together.
+
+        Parameters
+        ----------
+        asked
+            By position or all by address, one array for each take, in any order.
+        projection
+            What to read of them.
+
+        Returns
+        -------
+        list of pyarrow.Table
+            The rows of each take, in its order. Addresses where no live row is are left out.
+
+        Raises
+        ------
+        CorruptFileError, UnsupportedFeatureError, StoreError
+            As `Dataset.take`.
+
+        Notes
+        -----
+        Requests: one round for files not opened before, one for the chunks that hold the rows.
+        """
+        distinct, places = np.unique(np.concatenate(asked), return_inverse=True)
+        order = _Order.of(asked, places)
+        if distinct.dtype == np.uint64:
+            addresses = distinct.astype(np.uint64, copy=False)
+            there = np.isin(addresses >> np.uint64(_OFFSET_BITS), self._homes[0])
+            order, wanted = order.only(there), self._at_addresses(addresses[there])
+        else:
+            wanted = self._at_positions(distinct.astype(np.int64, copy=False))
+        return await _take(self._places, wanted, order, projection)
+
+    def _at_positions(self, distinct: Numbers) -> list[_Wanted]:
+        """Rows by fragment."""
+        wanted = []
+        homes = np.searchsorted(self._ends, distinct, side="right")
+        for home, rows in _by_home(homes, distinct):
+            fragment = self._fragments[home]
+            start = self._ends[home] - fragment.num_rows
+            wanted.append(_Wanted(fragment, rows - start, are_offsets=False))
+        return wanted
+
+    def _at_addresses(self, distinct: npt.NDArray[np.uint64]) -> list[_Wanted]:
+        """Rows by fragment."""
+        wanted = []
+        for home, rows in _by_home(distinct >> np.uint64(_OFFSET_BITS), distinct):
+            offsets = (rows - np.uint64(home << _OFFSET_BITS)).astype(np.int64)
+            wanted.append(_Wanted(self._homes[1][home], offsets, are_offsets=True))
+        return wanted
+
+
+def _by_home(
+    homes: npt.NDArray[np.integer[Any]], rows: npt.NDArray[_Row]
+) -> Iterator[tuple[int, npt.NDArray[_Row]]]:
+    """Rows in parts by what holds them; both ascending, and equally long."""
+    found = np.unique(homes)
+    starts: list[int] = np.searchsorted(homes, found).tolist()
+    bounds = pairwise([*starts, len(rows)])
+    for home, (start, stop) in zip(found.tolist(), bounds, strict=True):
+        yield home, rows[start:stop]
 
 
 async def _take(
-    places: Places, wanted: Sequence[_Wanted], order: npt.NDArray[np.intp], projection: Projection
-) -> pa.Table:
+    places: Places, wanted: Sequence[_Wanted], order: _Order, projection: Projection
+) -> list[pa.Table]:
     """Read rows of some fragments.
 
     Parameters
@@ -112,8 +235,8 @@ async def _take(
     wanted
         At most one for each fragment.
     order
-        Which of the rows of all `wanted`, one after the other, is where in the result. Rows that
-        are not there are left out of it.
+        Of the rows of all `wanted`, one after the other. Rows that are not there are left out of
+        it.
     """
     parts: dict[int, _Part] = {}
     # A share for each fragment: what was fetched waits for the others, and must not hold them up.
@@ -133,9 +256,10 @@ async def _take(
     try:
         await run_all([partial(fetch, number) for number in range(len(wanted))])
         in_order = [parts[number] for number in range(len(wanted))]
-        if sum(part.num_bytes for part in in_order) < INLINE_BYTES:
-            return _assemble(in_order, order, projection)
         work = partial(_assemble, in_order, order, projection)
+        num_bytes = sum(part.num_bytes for part in in_order)
+        if num_bytes < INLINE_BYTES and len(order.bounds) <= INLINE_TABLES:
+            return work()
         return await places.session.run_in_thread(work)
     finally:
         for share in shares:
@@ -150,9 +274,7 @@ def _charge(reader: FragmentReader, projection: Projection, rows: RowRanges) -> 
     return int(min(rows.num_rows * row_bytes + chunks, whole))
 
 
-def _assemble(
-    parts: Sequence[_Part], order: npt.NDArray[np.intp], projection: Projection
-) -> pa.Table:
+def _assemble(parts: Sequence[_Part], order: _Order, projection: Projection) -> list[pa.Table]:
     """Decode and put rows where they were asked for."""
     batches = []
     for part in parts:
@@ -160,16 +282,16 @@ def _assemble(
         batches.append(projection.finish(arrays, part.rows.num_rows))
     found = np.concatenate([part.found for part in parts]) if parts else np.empty(0, np.bool_)
     if not found.all():
-        order = (np.cumsum(found) - 1)[order[found[order]]]
-    num_distinct = int(found.sum())
+        order = order.only(found)
     if not projection.schema.names:
-        return pa.Table.from_batches([projection.bare(len(order))])
+        counts = np.diff(order.bounds).tolist()
+        return [pa.Table.from_batches([projection.bare(count)]) for count in counts]
     table = pa.Table.from_batches(batches, schema=projection.schema)
-    if len(order) == num_distinct and bool((np.diff(order) > 0).all()):
-        return table
+    if order.is_as_read(int(found.sum())):
+        return [table]
     # One chunk a column: take from many chunks looks each row up.
     with joining():
-        return table.combine_chunks().take(pa.array(order))
+        return order.apply(table.combine_chunks())
 
 
 def row_numbers(name: str, given: Iterable[int]) -> npt.NDArray[np.uint64]:
