@@ -26,6 +26,7 @@ from alance.limits import Limits
 from alance.receipts import Receipt
 from alance.table.handlers import CommitHandlers
 from alance.table.location import CachedManifest
+from alance.table.row_ids import RowIdIndex
 
 if TYPE_CHECKING:
     from alance.table.group import AppendQueues
@@ -56,7 +57,8 @@ class SessionStats:
     requests
         What was sent; a request shared by several calls counts once. Goes on counting.
     caches
-        By what is kept: "manifests", "files" (metadata and search caches), "deletions", and
+        By what is kept: "manifests", "files" (metadata and search caches), "deletions",
+        "row_indices" (from stable row ids to addresses, one for each `Dataset` that was asked), and
         "pages", which is empty unless `Limits.page_cache_bytes_max` allows some.
     budget_held, budget_total
         Bytes of `Limits.bytes_in_flight_max` that are in use, and may be.
@@ -96,6 +98,7 @@ class Session:
         self.manifests: CacheKind[CachedManifest] = CacheKind(cache)
         self.files: CacheKind[FileReader] = CacheKind(cache)
         self.deletions: CacheKind[DeletedOffsets] = CacheKind(cache)
+        self.row_indices: CacheKind[RowIdIndex] = CacheKind(cache)
         self.pages: CacheKind[CachedBytes] = CacheKind(ByteCache(self.limits.page_cache_bytes_max))
         self.handlers = CommitHandlers()
         self._decoders = anyio.CapacityLimiter(self.limits.decoders_max)
@@ -140,6 +143,7 @@ class Session:
             "manifests": self.manifests.stats(),
             "files": self.files.stats(),
             "deletions": self.deletions.stats(),
+            "row_indices": self.row_indices.stats(),
             "pages": self.pages.stats(),
         }
         clients, budget = self.clients, self.budget

@@ -25,7 +25,10 @@ Offsets = npt.NDArray[np.int64]
 
 
 class RowFinder:
-    """Finds rows of one version by their stable ids; makes its index when it is first asked.
+    """Finds rows of one version by their stable ids.
+
+    The index is made when it is first asked for, and again when the session's caches had to let it
+    go.
 
     Parameters
     ----------
@@ -36,8 +39,9 @@ class RowFinder:
     def __init__(self, places: Places, fragments: Sequence[Fragment]) -> None:
         self._places = places
         self._fragments = fragments
-        self._index: RowIdIndex | None = None
-        self._turn = anyio.Lock()
+        self._key = (object(),)
+        """Of the index among those of the session: nobody else's, whatever becomes of the URI."""
+        self._turn = anyio.Lock(fast_acquire=True)
 
     async def find(self, row_ids: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         """Address of each row; `NO_ROW`, or that of a deleted row, where no live row has the id.
@@ -49,14 +53,16 @@ class RowFinder:
 
         Notes
         -----
-        Requests: the first time, in one round, the deletion files that the session does not know of
-        fragments that may have ids in common: those that rows were moved out of, and to.
+        Requests: where the index is made, in one round, the deletion files that the session does
+        not know of fragments that may have ids in common: those that rows were moved out of, and
+        to.
         """
-        if self._index is None:
-            async with self._turn:
-                if self._index is None:
-                    self._index = await _build_index(self._places, self._fragments)
-        return self._index.lookup(row_ids)
+        kept = self._places.session.row_indices
+        async with self._turn:
+            index = kept.get(self._key)
+            if index is None:
+                index = kept.put(self._key, await _build_index(self._places, self._fragments))
+        return index.lookup(row_ids)
 
 
 async def _build_index(places: Places, fragments: Sequence[Fragment]) -> RowIdIndex:

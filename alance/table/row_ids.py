@@ -143,6 +143,11 @@ class RowIdIndex:
     stops: npt.NDArray[np.uint64]
     addresses: npt.NDArray[np.uint64]
 
+    @property
+    def cached_bytes(self) -> int:
+        """Bytes held."""
+        return self.starts.nbytes + self.stops.nbytes + self.addresses.nbytes
+
     @classmethod
     def build(
         cls, fragments: Iterable[tuple[int, RowIds, npt.NDArray[np.integer] | None]]

@@ -283,3 +283,19 @@ class TestSamples:
     async def test_an_empty_dataset(self, tmp_path: Path) -> None:
         ds = await alance.write_dataset(numbers(0, 0), tmp_path / "empty.lance")
         assert (await ds.sample(5)).num_rows == 0
+
+
+async def test_indices_share_the_limit_of_the_caches(tmp_path: Path) -> None:
+    theirs = reference(tmp_path / ROOT)
+    wanted = theirs.to_table(columns=["a"], with_row_id=True)
+    roomy, tight = alance.Session(), alance.Session(limits=alance.Limits(cache_bytes_max=1))
+    for session in (roomy, tight):
+        ds = await alance.open_dataset(theirs.uri, session=session)
+        for _ in range(2):
+            found = await ds.take_rows(wanted["_rowid"].to_pylist(), ["a"])
+            assert found["a"] == wanted["a"]
+    kept = roomy.stats().caches["row_indices"]
+    assert (kept.num_misses, kept.num_hits, kept.num_values) == (1, 1, 1)
+    assert kept.num_bytes > 0
+    kept = tight.stats().caches["row_indices"]
+    assert (kept.num_misses, kept.num_hits, kept.num_values) == (2, 0, 0)
