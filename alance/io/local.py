@@ -1,4 +1,4 @@
-"""Local files: reads into Arrow's memory and writes of our own; everything else through obstore."""
+"""Local files: reads into Arrow's memory, listings and writes of our own; the rest by obstore."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from functools import partial
 import pyarrow as pa
 from obstore.store import LocalStore
 
+from alance.io.local_list import list_files
 from alance.io.local_write import LocalUpload, in_thread, os_error, write_file
 from alance.io.obstore import ObstoreStore
-from alance.io.store import Data, Upload
+from alance.io.store import Data, ObjectInfo, Upload
 from alance.types import ByteRange
 
 __all__ = ["CACHED_GAP_BYTES", "LocalFileStore", "may_read_at_once"]
@@ -84,6 +85,12 @@ class LocalFileStore(ObstoreStore):
                 raise self._beyond(path, one.start, one.stop, _size(path))
         return found
 
+    async def list(
+        self, prefix: str, *, start_after: str | None = None, limit: int | None = None
+    ) -> Sequence[ObjectInfo]:
+        """Files below a folder, sorted by path; at most `limit`. Below a file there are none."""
+        return await in_thread(partial(_list, prefix, start_after, limit))
+
     async def put(self, path: str, data: Data) -> None:
         """Write a whole file, replacing what is there."""
         await write_file(path, data, replaces=True)
@@ -113,6 +120,13 @@ def _fill(fd: int, wanted: ByteRange, flags: int) -> memoryview:
             break
         done += count
     return view[:done]
+
+
+def _list(prefix: str, start_after: str | None, limit: int | None) -> Sequence[ObjectInfo]:
+    try:
+        return list_files(prefix, start_after, limit)
+    except OSError as exc:
+        raise os_error(exc, prefix, "listed") from exc
 
 
 def _size(path: str) -> int:

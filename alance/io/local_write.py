@@ -181,7 +181,7 @@ def _remove(staged: str) -> None:
 
 
 def os_error(error: OSError, path: str, wanted: str) -> AlanceError:
-    """The error of the tree that says the same; `wanted` is "read" or "written"."""
+    """The error of the tree that says the same; `wanted` is "read", "listed" or "written"."""
     if isinstance(error, FileExistsError):
         return AlreadyExistsError(f"/{path} already exists", path=path)
     if isinstance(error, (FileNotFoundError, NotADirectoryError, IsADirectoryError)):

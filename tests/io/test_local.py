@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from obstore.store import LocalStore
 
 import alance
 from alance.errors import (
@@ -16,6 +17,7 @@ from alance.errors import (
 from alance.io import local, local_write
 from alance.io.client import StoreClients
 from alance.io.local import LocalFileStore
+from alance.io.obstore import ObstoreStore
 from alance.io.store import UPLOAD_PART_BYTES
 from alance.limits import Limits
 from alance.types import ByteRange
@@ -125,6 +127,52 @@ async def test_what_is_written_appears_whole_or_not_at_all(
         with pytest.raises(StoreError, match="No space left"):
             await put(f"{folder}/short", b"abc")
     assert files_of(tmp_path) == []
+
+
+async def test_listings_are_those_of_obstore(tmp_path: Path) -> None:
+    for name in ("b", "a.x", "a/x", "a/y/z", "A", "ä", "a b", "c#1", "c#1a", "d#", "1~%20"):
+        file = tmp_path / "here" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(name.encode())
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "linked").write_bytes(b"linked")
+    (tmp_path / "here" / "link").symlink_to(tmp_path / "there")
+    (tmp_path / "here" / "file").symlink_to(tmp_path / "there" / "linked")
+    (tmp_path / "here" / "broken").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "here" / "empty").mkdir()
+    ours, theirs = LocalFileStore("file://"), ObstoreStore(LocalStore(), "file://")
+    folder = tmp_path.as_posix().strip("/")
+    for prefix in ("here", "here/a", "here/a/y", "here/link", "here/empty", "here/b", "nowhere"):
+        path = f"{folder}/{prefix}"
+        expected = list(await theirs.list(path))
+        assert list(await ours.list(path)) == expected
+        for limit in (0, 1, 3, 100):
+            assert list(await ours.list(path, limit=limit)) == expected[:limit]
+        for i, info in enumerate(expected):
+            found = await ours.list(path, start_after=info.path, limit=2)
+            assert list(found) == expected[i + 1 : i + 3]
+
+
+async def test_listings_end(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "file").write_bytes(b"x")
+    for name in ("up", "top"):
+        (tmp_path / "a" / name).symlink_to(tmp_path)
+    folder = tmp_path.as_posix().strip("/")
+    assert [one.path for one in await LocalFileStore("file://").list(folder)] == [
+        f"{folder}/a/file"
+    ]
+
+
+async def test_folders_that_cannot_be_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(PermissionDeniedError, match="must not be listed"):
+        await LocalFileStore("file://").list(tmp_path.as_posix().strip("/"))
 
 
 async def test_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
