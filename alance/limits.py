@@ -18,7 +18,8 @@ class Limits:
     Parameters
     ----------
     requests_max
-        Requests under way at once, over all stores; fewer to a store that says "slow down".
+        Requests under way at once, over all stores; fewer to a store that says "slow down". Those
+        beyond wait as long as a round more: ten rows of a dozen columns are some 100 chunks.
     bytes_in_flight_max
         Bytes fetched, being decoded or waiting for the consumer, together.
     decoders_max
@@ -55,7 +56,7 @@ class Limits:
         like it have taken; 0 for none.
     """
 
-    requests_max: int = 64
+    requests_max: int = 128
     bytes_in_flight_max: int = 256 * MIB
     decoders_max: int = 2
     cache_bytes_max: int = 256 * MIB

@@ -149,7 +149,8 @@ class Scheduler:
         """Start the requests that these asks of one object need."""
         under_way = [one for one in state.under_way.get(key, ()) if one.waiters]
         planned = self._plan(state, asks, under_way)
-        state.under_way[key] = under_way + planned
+        if planned:
+            state.under_way.setdefault(key, {}).update(dict.fromkeys(planned))
         for request in planned:
             request.task = state.tasks.start(
                 self._fetch(request), partial(state.finish, key, request)
@@ -235,15 +236,16 @@ class _LoopState:
         # Weakly: a default session must not keep the loop alive that it is to die with.
         self.loop = weakref.ref(loop)
         self.batch: list[_Ask] = []
-        self.under_way: dict[_Key, list[_Request]] = {}
+        self.under_way: dict[_Key, dict[_Request, None]] = {}
         self.tasks = OwnedTasks()
 
     def finish(self, key: _Key, request: _Request, task: asyncio.Task[memoryview]) -> None:
         """Give the outcome of a request to all who wait for it."""
         request.meter.close(answered=False)
-        left = [one for one in self.under_way.pop(key, ()) if one is not request]
-        if left:
-            self.under_way[key] = left
+        beside = self.under_way[key]
+        del beside[request]
+        if not beside:
+            del self.under_way[key]
         # Requests and those who wait for them hold one another, and the answer's bytes with them;
         # without a cycle the bytes go with their last view, not when the collector comes.
         waiters = tuple(request.waiters)

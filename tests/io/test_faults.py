@@ -87,7 +87,7 @@ async def test_a_storm_ends_in_the_right_rows_with_less_at_once(endpoint: Endpoi
     assert (await ds.to_table()).equals(TABLE)
     (store,) = ds.session.stats().stores
     assert endpoint.counters.faults == 40
-    assert store.requests_max < 64
+    assert store.requests_max < 128
 
 
 async def test_what_does_not_pass_is_a_clear_error(endpoint: EndpointThread) -> None:

@@ -78,9 +78,9 @@ def test_only_stores_behind_a_network_are_learned() -> None:
         for _ in range(40):
             link.answered(1000, 0.3)
     assert clients.store_stats == (
-        StoreStats("memory://", 64, None, None, 16 << 10),
-        StoreStats("file://", 64, None, None, 64 << 10),
-        StoreStats("s3://bucket", 64, 0.3, None, 128 << 10),
+        StoreStats("memory://", 128, None, None, 16 << 10),
+        StoreStats("file://", 128, None, None, 64 << 10),
+        StoreStats("s3://bucket", 128, 0.3, None, 128 << 10),
     )
 
 
