@@ -387,7 +387,8 @@ async def _prepare(target: Target, transaction: Transaction) -> Prepared | None:
     """Look and write ahead of a commit while data is on its way; not where it saves no round."""
     if target.base is not None and target.is_recent:
         return None
-    return await prepare(target.places.table, target.base, transaction)
+    looked_s = target.found_s if target.is_recent else None
+    return await prepare(target.places.table, target.base, transaction, looked_s=looked_s)
 
 
 async def _undo(

@@ -53,7 +53,11 @@ class Prepared:
 
 
 async def prepare(
-    table: TableLocation, base: Manifest | None, transaction: Transaction | None = None
+    table: TableLocation,
+    base: Manifest | None,
+    transaction: Transaction | None = None,
+    *,
+    looked_s: float | None = None,
 ) -> Prepared:
     """Do what a commit needs before its manifest, at the same time as data files are uploaded.
 
@@ -66,6 +70,8 @@ async def prepare(
     transaction
         The change, where it is known already; its file is written then. If nothing is committed
         after all, whoever asked for it removes the file; a failure here leaves none.
+    looked_s
+        When `base` was found to be the newest version, where that look holds still; None looks.
 
     Raises
     ------
@@ -81,7 +87,6 @@ async def prepare(
     Requests: a short listing together with the transaction file, then the newer manifests, read
     together; and the probe of a store that needs one.
     """
-    looked_s = anyio.current_time()
     found: list[tuple[Winner, ...]] = []
     written: list[str] = []
 
@@ -93,7 +98,10 @@ async def prepare(
             await put_transaction(table, known)
             written.append(known.file_name)
 
-    jobs: list[Callable[[], Coroutine[Any, Any, None]]] = [look]
+    jobs: list[Callable[[], Coroutine[Any, Any, None]]] = []
+    if looked_s is None:
+        looked_s = anyio.current_time()
+        jobs.append(look)
     jobs.append(partial(table.handler.ready, table.store, table.root))
     in_vain: list[str] = []
     if transaction is not None and _has_transaction_file(base):
@@ -104,7 +112,8 @@ async def prepare(
     except BaseException:
         await discard(table.store, in_vain)
         raise
-    return Prepared(found[0], written[0] if written else None, looked_s)
+    newer = found[0] if found else ()
+    return Prepared(newer, written[0] if written else None, looked_s)
 
 
 async def put_transaction(table: TableLocation, transaction: Transaction) -> None:
