@@ -55,7 +55,7 @@ class RowRanges:
         """Rows in all ranges."""
         if len(self.starts) == 1:
             return int(self.stops[0]) - int(self.starts[0])
-        return int((self.stops - self.starts).sum())
+        return int(np.add.reduce(self.stops - self.starts))
 
     def covers(self, num_rows: int) -> bool:
         """Whether this is exactly all of [0, num_rows)."""

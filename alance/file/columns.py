@@ -45,6 +45,11 @@ class ColumnReader:
     items_per_row
         How often pages count each row, that of a list of structs of fixed size once for each item.
 
+    Attributes
+    ----------
+    num_rows
+        Rows over all pages.
+
     Raises
     ------
     CorruptFileError
@@ -74,16 +79,14 @@ class ColumnReader:
         if rest.any():
             raise CorruptFileError(f"a page ends within a list of {items_per_row} structs")
         self._row_starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
-
-    @property
-    def num_rows(self) -> int:
-        """Rows over all pages."""
-        return int(self._row_starts[-1])
+        self.num_rows = int(self._row_starts[-1])
+        self._stored_bytes = sum(buffer.num_bytes for page in pages for buffer in page.buffers)
+        self._has_blobs: bool | None = None
 
     @property
     def num_bytes(self) -> int:
         """Stored bytes over all pages; of blobs as many at most, with what lies between them."""
-        num_bytes = sum(buffer.num_bytes for page in self._pages for buffer in page.buffers)
+        num_bytes = self._stored_bytes
         if self._holds_blobs():
             # Each page comes after its values; what a reader needs first may lie further on.
             last = self._pages[-1]
@@ -95,6 +98,8 @@ class ColumnReader:
 
         A page that is damaged concerns those who read its rows only.
         """
+        if self._has_blobs is not None:
+            return self._has_blobs
         number = next((i for i, page in enumerate(self._pages) if page.num_rows), None)
         if number is None:
             return False
@@ -102,7 +107,9 @@ class ColumnReader:
         if page is None and isinstance(layout, bytes):
             with suppress(FormatError):
                 page = self._open(number, layout)
-        return isinstance(page, BlobReader)
+        if page is not None:
+            self._has_blobs = isinstance(page, BlobReader)
+        return bool(self._has_blobs)
 
     @property
     def search_bytes(self) -> int:
