@@ -185,7 +185,7 @@ class VersionRows:
         -----
         Requests: one round for files not opened before, one for the chunks that hold the rows.
         """
-        distinct, places = np.unique(np.concatenate(asked), return_inverse=True)
+        distinct, places = _distinct(np.concatenate(asked))
         order = _Order.of(asked, places)
         if distinct.dtype == np.uint64:
             addresses = distinct.astype(np.uint64, copy=False)
@@ -214,10 +214,22 @@ class VersionRows:
         return wanted
 
 
+def _distinct(
+    rows: npt.NDArray[np.integer[Any]],
+) -> tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.intp]]:
+    """Distinct rows, ascending, and which of them each row is; rows often come so already."""
+    if bool((rows[1:] > rows[:-1]).all()):
+        return rows, np.arange(len(rows))
+    return np.unique(rows, return_inverse=True)
+
+
 def _by_home(
     homes: npt.NDArray[np.integer[Any]], rows: npt.NDArray[_Row]
 ) -> Iterator[tuple[int, npt.NDArray[_Row]]]:
     """Rows in parts by what holds them; both ascending, and equally long."""
+    if len(homes) and homes[0] == homes[-1]:
+        yield int(homes[0]), rows
+        return
     found = np.unique(homes)
     starts: list[int] = np.searchsorted(homes, found).tolist()
     bounds = pairwise([*starts, len(rows)])
