@@ -135,6 +135,26 @@ def test_imports_point_down(path: Path) -> None:
     assert not wrong, f"{path} is in layer {_unit(path)!r}, which must not import these"
 
 
+def _loaded(function: ast.AST) -> Iterator[str]:
+    """Modules that a function has loaded in a thread."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and _called(node) in {"load", "_load"} and node.args:
+            name = node.args[0]
+            if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                yield name.value
+
+
+@pytest.mark.parametrize("path", _modules(), ids=str)
+def test_what_is_loaded_in_a_thread_is_imported_then(path: Path) -> None:
+    for node in ast.walk(_tree("alance" / path)):
+        if isinstance(node, ast.AsyncFunctionDef):
+            imported = set(_imported(ast.Module(body=node.body, type_ignores=[])))
+            for name in _loaded(node):
+                source = ROOT / f"{name.replace('.', '/')}.py"
+                assert source.is_file(), f"{path}: {node.name} loads {name}, which is no module"
+                assert imported, f"{path}: {node.name} loads {name} and imports nothing"
+
+
 @pytest.mark.parametrize("path", _modules(), ids=str)
 def test_foreign_libraries_stop_at_their_edge(path: Path) -> None:
     name = path.as_posix()
