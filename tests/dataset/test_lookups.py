@@ -58,15 +58,16 @@ class Shelf:
 
 
 class Held:
-    """Holds reads back until they may go."""
+    """Holds reads back until they may go: all, or those of the objects whose path has an ending."""
 
-    def __init__(self, store: SimulatedStore) -> None:
+    def __init__(self, store: SimulatedStore, ending: str = "") -> None:
         self.begun = anyio.Event()
         self.may_go = anyio.Event()
+        self._ending = ending
         store.hook = self.hook
 
     async def hook(self, request: Request, moment: Moment) -> None:
-        if moment is Moment.BEFORE:
+        if moment is Moment.BEFORE and request.path.endswith(self._ending):
             self.begun.set()
             await self.may_go.wait()
 
@@ -166,6 +167,31 @@ async def test_rows_by_id_where_some_are_deleted(tmp_path: Path) -> None:
         assert got["a"].to_pylist() == theirs.take(list(range(200)), ["a"])["a"].to_pylist()
 
 
+async def test_positions_and_addresses_are_read_apart(shelf: Shelf) -> None:
+    ds = await shelf.open()
+    by_place, by_id = partial(ds.take, [5_000], ["a"]), partial(ds.take_rows, [1 << 32], ["a"])
+    for table in await together([by_place, by_id, by_place]):
+        assert table.equals(TABLE.slice(5_000, 1).select(["a"]))
+
+
+async def test_many_results_are_made_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ds = await alance.write_dataset(numbers(0, 100), tmp_path / "set.lance")
+    run_in_thread, calls = ds.session.run_in_thread, 0
+
+    async def spy(work: Callable[[], Any]) -> Any:
+        nonlocal calls
+        calls += 1
+        return await run_in_thread(work)
+
+    monkeypatch.setattr(ds.session, "run_in_thread", spy)
+    await together([partial(ds.take, [row], ["a"]) for row in range(3)])
+    assert calls == 0
+    await together([partial(ds.take, [row], ["a"]) for row in range(100)])
+    assert calls == 1
+
+
 async def test_one_by_itself_runs_in_its_own_task(shelf: Shelf) -> None:
     ds = await shelf.open()
     before = asyncio.all_tasks()
@@ -220,6 +246,35 @@ class TestReceipts:
             await early.wait()
             tg.start_soon(take, "late", [1, 7_000], late)
         assert rounds == {"early": 1, "early later": 2, "late": 5, "late later": 6}
+
+    async def test_a_request_comes_after_what_any_caller_has_waited_for(self, shelf: Shelf) -> None:
+        ds = await shelf.open()
+        # While a call is under way, only what a task has waited for itself comes before its next.
+        held = Held(shelf.objects, ds.fragments[3].files[0].path)
+        now = anyio.Event()
+        rounds: list[int] = []
+
+        async def go_on(spent: Receipt) -> None:
+            await ds.take([1], ["a"])
+            rounds.append(spent.rounds)
+            now.set()
+            await anyio.lowlevel.checkpoint()
+            for row in (2, 3):
+                await ds.take([row], ["a"])
+                rounds.append(spent.rounds)
+            held.may_go.set()
+
+        async def take_with_the_second() -> None:
+            await now.wait()
+            await ds.take([4], ["a"])
+
+        with alance.receipt() as spent:
+            async with anyio.create_task_group() as tg:
+                tg.start_soon(ds.take, [19_999])
+                await held.begun.wait()
+                tg.start_soon(take_with_the_second)
+                tg.start_soon(go_on, spent)
+        assert rounds == [2, 3, 4]
 
     async def test_of_one_who_has_left(self, shelf: Shelf) -> None:
         ds = await shelf.open()
@@ -297,6 +352,26 @@ class TestCancelled:
         shelf.objects.hook = None
         assert (await ds.take([1])).equals(TABLE.slice(1, 1)), "the session still works"
 
+    async def test_all_while_the_store_does_not_answer(self, shelf: Shelf) -> None:
+        ds = await shelf.open()
+        held = Held(shelf.objects)
+        async with nothing_left(ds.session), anyio.create_task_group() as tg:
+            for row in range(10):
+                tg.start_soon(ds.take, [row])
+            await held.begun.wait()
+            tg.cancel_scope.cancel()
+        assert shelf.store.under_way == 0
+
+    async def test_by_itself_before_anything_was_read(self, shelf: Shelf) -> None:
+        ds = await shelf.open()
+        problems: list[object] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda loop, context: problems.append(context))
+        async with nothing_left(ds.session), anyio.create_task_group() as tg:
+            tg.start_soon(ds.take, [1])
+            loop.call_soon(tg.cancel_scope.cancel)
+        assert shelf.store.count() == len(problems) == 0
+
     async def test_before_anything_was_read(self, shelf: Shelf) -> None:
         ds = await shelf.open()
         async with nothing_left(ds.session):
@@ -360,6 +435,18 @@ class TestErrors:
             else:
                 assert table.equals(TABLE.slice(row, 1))
 
+    async def test_a_blob_that_is_gone_concerns_its_caller(self, tmp_path: Path) -> None:
+        for name in ("kept", "gone"):
+            (tmp_path / name).write_bytes(name.encode())
+        uris = [(tmp_path / name).as_uri() for name in ("kept", "gone")]
+        table = pa.table([lance.blob_array(uris)], schema=pa.schema([lance.blob_field("b")]))
+        place = tmp_path / "set.lance"
+        ds = await alance.write_dataset(table, place, data_storage_version="2.2")
+        (tmp_path / "gone").unlink()
+        kept, gone = await together([partial(ds.take, [0]), partial(ds.take, [1])])
+        assert kept["b"].to_pylist() == [b"kept"]
+        assert isinstance(gone, alance.ObjectNotFoundError)
+
 
 class TestBounds:
     async def most_held(self, shelf: Shelf, **limits: Any) -> int:
@@ -393,13 +480,3 @@ class TestBounds:
         ])
         for start, size, table in zip(starts, sizes, found, strict=False):
             assert table.equals(TABLE.slice(start, size).select(["a"]))
-
-    async def test_blobs_are_read_one_by_one(self, tmp_path: Path) -> None:
-        values = [bytes([i]) * 50_000 for i in range(20)]
-        field = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
-        ds = await alance.write_dataset(
-            pa.table([pa.array(values, pa.large_binary())], schema=pa.schema([field])),
-            tmp_path / "blobs.lance",
-        )
-        found = await together([partial(ds.take, [row]) for row in range(20)])
-        assert [table["b"][0].as_py() for table in found] == values
