@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import anyio.lowlevel
 import numpy as np
@@ -60,6 +60,8 @@ FINISHED_AT_ONCE = 16
 """Columns whose metadata is built before other tasks have their turn."""
 
 T = TypeVar("T")
+Built: TypeAlias = tuple[Column, EncodedPage | BlobPage]
+Job: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 
 class RunInThread(Protocol):
@@ -157,21 +159,30 @@ class FileWriter:
         await self._encode(due)
 
     async def _encode(self, due: Sequence[Due]) -> None:
-        """Encode pages in threads, a few at a time, and write them in order."""
+        """Encode pages in threads, two runs at a time, and write them in order meanwhile."""
         runs = join_runs(due)
+        before: Sequence[Built] = ()
         for first in range(0, len(runs), 2):
             pair = runs[first : first + 2]
-            built: list[list[tuple[Column, EncodedPage | BlobPage]]] = [[] for _ in pair]
+            built: list[Sequence[Built]] = [[] for _ in pair]
 
             async def build(i: int, run: Sequence[Due]) -> None:
                 work = partial(build_pages_of, run, self._version, self._find_base)
                 built[i] = await self._run_in_thread(work)  # noqa: B023
 
-            await run_all([partial(build, i, run) for i, run in enumerate(pair)])
-            for column, page in chain.from_iterable(built):
-                if isinstance(page, BlobPage):
-                    page = await self._write_blobs(page, column.leaf.options)
-                await self._place(column, page)
+            jobs: list[Job] = [partial(build, i, run) for i, run in enumerate(pair)]
+            if before:
+                jobs.append(partial(self._place_all, before))
+            await run_all(jobs)
+            before = list(chain.from_iterable(built))
+        await self._place_all(before)
+
+    async def _place_all(self, pages: Sequence[Built]) -> None:
+        """Write pages in order."""
+        for column, page in pages:
+            if isinstance(page, BlobPage):
+                page = await self._write_blobs(page, column.leaf.options)
+            await self._place(column, page)
 
     async def _write_blobs(self, page: BlobPage, options: ColumnOptions) -> EncodedPage:
         """Write the values of a page, here and beside the file, then build it."""

@@ -310,6 +310,31 @@ async def test_pages_are_encoded_beside_one_another() -> None:
     assert most == 2
 
 
+async def test_pages_are_written_while_others_are_encoded() -> None:
+    begun, ended = list[int](), list[int]()
+
+    def in_thread(work: Callable[[], T]) -> Awaitable[T]:
+        async def run() -> T:
+            begun.append(writer._position)
+            for _ in range(20):
+                await anyio.lowlevel.checkpoint()
+            ended.append(writer._position)
+            return work()
+
+        return run()
+
+    store = SimulatedStore()
+    schema = pa.schema([(name, pa.float64()) for name in "abcd"])
+    writer = FileWriter(store, PATH, Schema.from_arrow(schema), FileVersion.V2_1, in_thread)
+    table = pa.table([numbers(80 * 1024) for _ in schema], schema=schema)
+    await writer.write(table.to_batches()[0])
+    del begun[:], ended[:]  # of gathering
+    await writer.finish()
+    assert begun == [0, 0, 0, 0]
+    assert ended == [0, 0, 2 * 80 * 1024, 2 * 80 * 1024]
+    assert (await read_back(store, schema)).equals(table)
+
+
 @pytest.mark.parametrize("version", [FileVersion.V2_0, FileVersion.V0_1])
 def test_other_file_versions_are_refused(version: FileVersion) -> None:
     schema = Schema.from_arrow(pa.schema([("x", pa.int8())]))
