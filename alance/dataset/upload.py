@@ -85,6 +85,8 @@ class Uploads:
         self._writer: FileWriter | None = None
         self._arrow = schema.to_arrow(extension_types=False)
         self._has_json = any(entry.logical_type == "json" for entry in schema.fields)
+        self._takes_all = not self._has_json and not any(map(_forbids_nulls, self._arrow))
+        """Whether there is nothing to look at in columns that have the types that are stored."""
 
     @property
     def fragments(self) -> list[Fragment]:
@@ -106,6 +108,8 @@ class Uploads:
 
     async def _fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Columns as they are stored; not on the loop where that takes long, as for JSON."""
+        if self._takes_all and batch.schema.equals(self._arrow):
+            return batch
         work = partial(fit, batch, self._arrow)
         is_long = self._has_json or batch.nbytes > FIT_BYTES_MAX
         return await self._session.run_in_thread(work) if is_long else work()
