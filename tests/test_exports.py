@@ -97,6 +97,7 @@ def test_import_loads_what_readers_need_and_no_more() -> None:
     late = {
         "alance.sync",
         "alance.dataset.branches",
+        "alance.dataset.bridge",
         "alance.dataset.cleanup",
         "alance.dataset.clone",
         "alance.dataset.delete",

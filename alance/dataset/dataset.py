@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from alance.dataset.bridge import iterate_in_thread
 from alance.dataset.changes import Changes
 from alance.dataset.handle import Handle
 from alance.dataset.lookups import Lookups
@@ -332,6 +331,9 @@ class Dataset(Changes):
         used (and blocks) anywhere, also on the thread of an event loop. Parameters are those of
         `scan`.
         """
+        # Few programs do both, and it brings the other way of running a loop along.
+        from alance.dataset.bridge import iterate_in_thread
+
         planned = self.scan(
             columns, filter=filter, limit=limit, offset=offset, batch_size=batch_size
         )
