@@ -16,7 +16,6 @@ __all__ = [
     "Receipt",
     "RequestMeter",
     "SharedReceipt",
-    "count_for",
     "current_receipts",
     "next_place",
     "one_call",
@@ -208,22 +207,6 @@ def one_call(
     return call
 
 
-def count_for(spent: Receipt) -> None:
-    """Count what was sent for this caller and others, as sent after all that it has waited for."""
-    place = next_place() - 1
-    for one in _receipts.get():
-        for kind, count in spent.requests.items():
-            one.requests[kind] = one.requests.get(kind, 0) + count
-        last = place + spent.rounds - one._base
-        one.rounds, one._last = max(one.rounds, last), max(one._last, last)
-        one.bytes_fetched += spent.bytes_fetched
-        one.bytes_used += spent.bytes_used
-        one.bytes_written += spent.bytes_written
-        one.retries += spent.retries
-        one.hedges += spent.hedges
-    waited_for(place + spent.rounds)
-
-
 @contextmanager
 def waiting() -> Generator[None, None, None]:
     """Count the time in this block as waited, in the caller's receipts."""
@@ -239,9 +222,9 @@ def waiting() -> Generator[None, None, None]:
 
 @dataclass(slots=True)
 class _Part:
-    """What a receipt has to do with shared work: rows for its callers, and where it begins."""
+    """What a receipt has to do with shared work: its share, and where in its chain this begins."""
 
-    num_rows: int
+    weight: int
     place: int
 
 
@@ -251,16 +234,16 @@ class SharedReceipt(Receipt):
     A request counts in each of these once, as sent after all that its callers had waited for.
     """
 
-    __slots__ = ("_num_rows", "_parts")
+    __slots__ = ("_parts", "_weight")
 
     def __init__(self) -> None:
         super().__init__()
         self._base = 0
         self._calls = 1  # all of it is one call
         self._parts: dict[Receipt, _Part] = {}
-        self._num_rows = 0
+        self._weight = 0
 
-    def join(self, receipts: Iterable[Receipt], place: int, num_rows: int) -> None:
+    def join(self, receipts: Iterable[Receipt], place: int, weight: int = 1) -> None:
         """Count for a caller.
 
         Parameters
@@ -269,21 +252,21 @@ class SharedReceipt(Receipt):
             Those of the caller.
         place
             Of the next request in the caller's chain.
-        num_rows
-            Rows that the caller waits for, at least 1.
+        weight
+            The caller's share of the bytes used, such as rows, at least 1.
         """
-        self._num_rows += num_rows
+        self._weight += weight
         for one in receipts:
             part = self._parts.setdefault(one, _Part(0, place))
-            part.num_rows += num_rows
+            part.weight += weight
             part.place = max(part.place, place)
 
-    def leave(self, receipts: Iterable[Receipt], num_rows: int) -> None:
+    def leave(self, receipts: Iterable[Receipt], weight: int) -> None:
         """Count no more for a caller than what has been sent."""
         for one in receipts:
             part = self._parts[one]
-            part.num_rows -= num_rows
-            if not part.num_rows:
+            part.weight -= weight
+            if not part.weight:
                 del self._parts[one]
 
     @contextmanager
@@ -295,7 +278,7 @@ class SharedReceipt(Receipt):
         finally:
             _receipts.reset(token)
             for one, part in self._parts.items():
-                one.bytes_used += self.bytes_used * part.num_rows // self._num_rows
+                one.bytes_used += self.bytes_used * part.weight // self._weight
 
     def places(self, place: int) -> list[tuple[Receipt, int]]:
         """Receipts that count a request, and its place there, given that in the shared work."""

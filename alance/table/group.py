@@ -14,7 +14,14 @@ from typing import Any
 import anyio
 
 from alance._aio import OwnedTasks, own_copy, run_to_end
-from alance.receipts import Receipt, count_for, receipt, waiting
+from alance.receipts import (
+    Receipt,
+    SharedReceipt,
+    current_receipts,
+    next_place,
+    waited_for,
+    waiting,
+)
 from alance.table.commit import CommitPolicy, commit
 from alance.table.location import TableLocation
 from alance.table.manifest import Fragment, Manifest
@@ -47,7 +54,10 @@ class _Entry:
     done: anyio.Event = field(default_factory=anyio.Event)
     manifest: Manifest | None = None
     error: BaseException | None = None
-    spent: Receipt | None = None
+    receipts: tuple[Receipt, ...] = field(default_factory=current_receipts)
+    place: int = field(default_factory=next_place)
+    num_rounds: int = 0
+    """Requests of the commit that waited for one another."""
     may_stand: bool = False
     """Whether some version may have the rows."""
     is_left: bool = False
@@ -169,8 +179,7 @@ class AppendQueue:
             if not entry.may_stand:
                 await run_to_end(undo())
             raise
-        if entry.spent is not None:
-            count_for(entry.spent)
+        waited_for(entry.place - 1 + entry.num_rounds)
         if entry.manifest is None:
             assert entry.error is not None, "an append ended without an outcome"
             raise entry.error
@@ -231,19 +240,25 @@ class AppendQueue:
             for each in batch:
                 each.may_stand = False
 
-        with receipt() as spent:
-            for each in batch:
-                each.spent, each.may_stand = spent, True
-            return await commit(
-                self._table,
-                transaction,
-                base=base,
-                rng=random.Random(transaction.uuid),
-                policy=self._policy,
-                look=not is_recent,
-                prepared=None if alone is None else alone.prepared,
-                undo=note,
-            )
+        spent = SharedReceipt()
+        for each in batch:
+            spent.join(each.receipts, each.place)
+            each.may_stand = True
+        with spent.counting():
+            try:
+                return await commit(
+                    self._table,
+                    transaction,
+                    base=base,
+                    rng=random.Random(transaction.uuid),
+                    policy=self._policy,
+                    look=not is_recent,
+                    prepared=None if alone is None else alone.prepared,
+                    undo=note,
+                )
+            finally:
+                for each in batch:
+                    each.num_rounds = next_place() - 1
 
     def _end(self, base: Manifest, task: asyncio.Task[Manifest]) -> None:
         """Tell all in a batch what became of it, and go on with the next."""

@@ -214,17 +214,19 @@ async def test_receipts_count_what_was_shared(appends: Appends) -> None:
         with alance.receipt() as receipts[i]:
             await appends.append(i)
 
-    async with anyio.create_task_group() as tg:
-        tg.start_soon(append, 1)
-        await appends.store.is_on_its_way.wait()
-        for i in range(2, 5):
-            tg.start_soon(append, i)
-        await appends.gathered(5)
-        appends.store.may_go.set()
+    with alance.receipt() as outer:
+        async with anyio.create_task_group() as tg:
+            tg.start_soon(append, 1)
+            await appends.store.is_on_its_way.wait()
+            for i in range(2, 5):
+                tg.start_soon(append, i)
+            await appends.gathered(5)
+            appends.store.may_go.set()
     for i in range(2, 5):
         assert receipts[i].requests == {"put": 3}
         assert receipts[i].rounds == 2
     assert appends.session.stats().requests.requests["put"] == 4 + 4
+    assert outer.requests["put"] == 4 + 4, "once, however many calls in the block share it"
 
 
 class TestWhatGoesWrong:
