@@ -248,7 +248,9 @@ class Dataset(Changes):
         -----
         Requests: one per data file not opened before in the session, all in one round; then one for
         each run of chunks that hold the rows, neighbours merged, in one round more (two where a
-        file was written without its search cache beside the footer). Memory: the touched chunks.
+        file was written without its search cache beside the footer). Takes of the same columns that
+        are asked for at the same time send those of one take of all their rows. Memory: the touched
+        chunks; what was read together with others' rows stays as long as one of the results.
         """
         projection = self._project(columns)
         return await self._lookups.take(self._rows.positions(indices), projection)

@@ -86,12 +86,13 @@ class Lookups:
         gathering = self._gathering.get(key)
         if gathering is None or gathering.loop is not loop:
             gathering = self._gathering[key] = _Gathering(loop, projection)
-            loop.call_soon(self._flush, key)
+            loop.call_soon(self._flush, key, gathering)
         gathering.entries.append(entry)
 
-    def _flush(self, key: tuple[int, str]) -> None:
+    def _flush(self, key: tuple[int, str], gathering: _Gathering) -> None:
         """Start to read what has gathered."""
-        gathering = self._gathering.pop(key)
+        if self._gathering.get(key) is gathering:  # and not that of a later loop
+            del self._gathering[key]
         waiting = [entry for entry in gathering.entries if not entry.answered.done()]
         rows_max = self._rows_max(gathering.projection) if len(waiting) > 1 else ROWS_MAX
         for entries in _cut(waiting, rows_max):
@@ -177,7 +178,9 @@ class _Batch:
         """Give each caller its rows, or an exception of its own."""
         error = None if task.cancelled() else task.exception()
         tables = [] if task.cancelled() or error is not None else task.result()
-        for number, entry in enumerate(self.entries):
+        # Entries hold the batch: without a cycle rows go with their last user.
+        entries, self.entries = self.entries, ()
+        for number, entry in enumerate(entries):
             if entry.answered.done():
                 continue
             if tables:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -190,6 +192,18 @@ async def test_many_results_are_made_in_a_thread(
     assert calls == 0
     await together([partial(ds.take, [row], ["a"]) for row in range(100)])
     assert calls == 1
+
+
+async def test_results_go_with_their_last_user(shelf: Shelf) -> None:
+    ds = await shelf.open()
+    gc.disable()
+    try:
+        found = await together([partial(ds.take, [row]) for row in range(5)])
+        alive = [weakref.ref(table) for table in found]
+        del found
+        assert [each() for each in alive] == [None] * 5, "they wait for the collector"
+    finally:
+        gc.enable()
 
 
 async def test_one_by_itself_runs_in_its_own_task(shelf: Shelf) -> None:
