@@ -99,6 +99,38 @@ def gather(data: Bytes, offsets: Int64s, sizes: Int64s, out: Bytes) -> int:
         ``len(offsets) + 1`` when the ranges end before `out` does.
     """
 
+def put_fixed(data: Bytes, width: int, places: Int64s, out: Bytes) -> int:
+    """Copy value i, of `width` bytes, to ``out[places[i]:]`` and move `places` behind it.
+
+    Returns
+    -------
+    int
+        Status: 0, or 1 + the first value that would leave `out`.
+
+    Raises
+    ------
+    ValueError
+        `data` has not one value for every place.
+    """
+
+def put_variable(
+    data: Bytes, offsets: Int64s, length_bytes: int, places: Int64s, out: Bytes
+) -> int:
+    """Copy the length of value i, in 4 or 8 bytes, and the value to ``out[places[i]:]``.
+
+    `places` move behind it.
+
+    Returns
+    -------
+    int
+        Status: 0, or 1 + the first value that lies outside `data` or would leave `out`.
+
+    Raises
+    ------
+    ValueError
+        There is not one value for every place, or a length has neither 4 nor 8 bytes.
+    """
+
 def gather_bits(data: Bytes, offsets: Int64s, num_values: Int64s, out: Bytes) -> int:
     """Join the bits of many chunks into one bitmap.
 

@@ -395,5 +395,6 @@ def take_bits(const uint8_t[::1] data, const int64_t[::1] positions, uint8_t[::1
     return status
 
 
+include "rows.pxi"
 include "variable.pxi"
 include "full_zip.pxi"

@@ -106,6 +106,35 @@ def gather(data: Bytes, offsets: Int64s, sizes: Int64s, out: Bytes) -> int:
     return 0 if end == len(out) else len(offsets) + 1
 
 
+def put_fixed(data: Bytes, width: int, places: Int64s, out: Bytes) -> int:
+    if width < 0 or len(data) != width * len(places):
+        raise ValueError("data")
+    offsets = np.arange(len(places) + 1) * width
+    return _put(data, offsets, 0, places, out) if width else 0
+
+
+def put_variable(
+    data: Bytes, offsets: Int64s, length_bytes: int, places: Int64s, out: Bytes
+) -> int:
+    if length_bytes not in (4, 8):
+        raise ValueError("length_bytes")
+    if len(offsets) != len(places) + 1:
+        raise ValueError("offsets")
+    return _put(data, offsets, length_bytes, places, out)
+
+
+def _put(data: Bytes, offsets: Int64s, length_bytes: int, places: Int64s, out: Bytes) -> int:
+    for i, place in enumerate(places.tolist()):
+        start, stop = int(offsets[i]), int(offsets[i + 1])
+        end = place + length_bytes + stop - start
+        if not (0 <= start <= stop <= len(data) and 0 <= place <= end <= len(out)):
+            return i + 1
+        length = (stop - start).to_bytes(8, "little")[:length_bytes]
+        out[place:end] = [*length, *data[start:stop]]
+        places[i] = end
+    return 0
+
+
 def gather_bits(data: Bytes, offsets: Int64s, num_values: Int64s, out: Bytes) -> int:
     bits: list[int] = []
     for i, (offset, count) in enumerate(zip(offsets.tolist(), num_values.tolist(), strict=True)):

@@ -169,6 +169,55 @@ def test_gather_statuses(impl: Any) -> None:
     assert impl.gather(from_bytes(b"abcdef"), i64(0, 0), i64(1, 1), out) == 3
 
 
+@given(
+    values=byte_strings, gaps=st.lists(small, min_size=20, max_size=20), spare=st.integers(-3, 9)
+)
+@pytest.mark.parametrize("length_bytes", [4, 8])
+def test_members_put_to_rows(
+    length_bytes: int, values: list[bytes], gaps: list[int], spare: int
+) -> None:
+    sizes = [length_bytes + len(value) for value in values]
+    places = np.cumsum([gap % 3 for gap in gaps[: len(values)]]) + np.cumsum([0, *sizes])[:-1]
+    out_bytes = max(int(places[-1]) + sizes[-1] + spare, 0) if values else 0
+    offsets, data = variable(values, np.int64)
+    found = []
+    for impl in (compiled, reference):
+        args = places.astype(np.int64), np.zeros(out_bytes, np.uint8)
+        status = impl.put_variable(data, offsets, length_bytes, *args)
+        found.append((status, *(each.tolist() for each in args)))
+    assert found[0] == found[1]
+    assert (found[0][0] == 0) is (spare >= 0 or not values)
+
+
+@given(num_rows=st.integers(0, 9), width=st.integers(0, 17), spare=st.integers(-3, 3))
+def test_fixed_members_put_to_rows(num_rows: int, width: int, spare: int) -> None:
+    data = np.arange(num_rows * width, dtype=np.uint8)
+    found = []
+    for impl in (compiled, reference):
+        args = (
+            i64(*range(2, 2 + num_rows * (width + 1), width + 1)),
+            np.zeros(max(num_rows * (width + 1) + 1 + spare, 0), np.uint8),
+        )
+        status = impl.put_fixed(data, width, *args)
+        found.append((status, *(each.tolist() for each in args)))
+    assert found[0] == found[1]
+
+
+def test_members_that_do_not_fit_their_rows(impl: Any) -> None:
+    data, out = from_bytes(b"abcdef"), np.zeros(12, np.uint8)
+    assert impl.put_fixed(data, 3, i64(0, 10), out) == 2
+    assert impl.put_fixed(data, 3, i64(-1, 3), out) == 1
+    assert impl.put_variable(data, i64(0, 2, 7), 4, i64(0, 6), out) == 2
+    assert impl.put_variable(data, i64(2, 0), 4, i64(0), out) == 1
+    assert impl.put_variable(data, i64(0, 6), 8, i64(0), out) == 1
+    with pytest.raises(ValueError, match="data"):
+        impl.put_fixed(data, 3, i64(0), out)
+    with pytest.raises(ValueError, match="length"):
+        impl.put_variable(data, i64(0, 6), 2, i64(0), out)
+    with pytest.raises(ValueError, match="offsets"):
+        impl.put_variable(data, i64(0), 4, i64(0), out)
+
+
 @given(st.binary(max_size=60), st.lists(st.integers(0, 200), max_size=5), st.data())
 def test_gather_bits(data: bytes, counts: list[int], draw: st.DataObject) -> None:
     offsets = i64(*(draw.draw(st.integers(0, 40)) for _ in counts))

@@ -130,33 +130,32 @@ def zip_members(
         Values of each member.
     """
     fields = []
-    pieces: list[tuple[Bytes, Positions, Positions]] = []
+    sizes = np.zeros(num_rows, np.int64)
     for spec, values in members:
         if isinstance(values, VariableWidthBlock):
-            bounds = values.offsets.astype(np.int64)
-            sizes = np.diff(bounds)
             bits = values.bits_per_offset
-            prefixes = sizes.astype(f"<u{bits // 8}").view(np.uint8)
-            pieces.append(_fixed_piece(prefixes, bits // 8, num_rows))
-            pieces.append((values.data, bounds[:-1], sizes))
+            sizes += np.diff(values.offsets) + bits // 8
             fields.append(PackedField(spec, bits_per_length=bits))
         else:
             assert isinstance(values, FixedWidthBlock), "members are zipped one by one"
-            pieces.append(_fixed_piece(values.data, values.bits_per_value // 8, num_rows))
+            sizes += values.bits_per_value // 8
             fields.append(PackedField(spec, bits_per_value=values.bits_per_value))
-    lengths = np.array([len(data) for data, _, _ in pieces], np.int64)
-    bases = np.cumsum(lengths) - lengths
-    starts = np.stack([s + base for (_, s, _), base in zip(pieces, bases, strict=True)], axis=1)
-    sizes = np.stack([size for _, _, size in pieces], axis=1)
-    out = empty(int(sizes.sum()), np.uint8)
-    source = np.concatenate([data for data, _, _ in pieces])
-    status = byte_kernels.gather(source, starts.reshape(-1), sizes.reshape(-1), out)
-    assert status == 0, "pieces lie in their members"
-    ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes.sum(axis=1))))
+    ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
+    out, places = empty(int(ends[-1]), np.uint8), ends[:-1].copy()
+    for _, values in members:
+        status = _put(values, places, out)
+        assert status == 0, "rows have room for all members"
     offsets = ends.astype(np.int32) if len(out) <= INT32_MAX else ends
     return VariablePackedStruct(tuple(fields)), VariableWidthBlock(offsets, out)
 
 
-def _fixed_piece(data: Bytes, width: int, num_rows: int) -> tuple[Bytes, Positions, Positions]:
-    starts = np.arange(num_rows, dtype=np.int64) * width
-    return data, starts, np.full(num_rows, width, np.int64)
+def _put(values: DataBlock, places: Positions, out: Bytes) -> int:
+    """Add a member to all rows."""
+    if isinstance(values, VariableWidthBlock):
+        width = values.bits_per_offset // 8
+        bounds = values.offsets.astype(np.int64)
+        return byte_kernels.put_variable(values.data, bounds, width, places, out)
+    assert isinstance(values, FixedWidthBlock), "members are zipped one by one"
+    width = values.bits_per_value // 8
+    data = values.data[: width * len(places)]
+    return byte_kernels.put_fixed(data, width, places, out)
