@@ -154,6 +154,8 @@ def _num_visible(
 ) -> int:
     if def_ is None:
         return num_rows if rep is None else len(rep)
+    if rep is None:
+        return len(def_)  # without lists nothing is hidden
     max_visible = 0
     for number in numbers.tolist():
         if Layer(number).is_list:
