@@ -270,7 +270,7 @@ async def _take(
         in_order = [parts[number] for number in range(len(wanted))]
         work = partial(_assemble, in_order, order, projection)
         num_bytes = sum(part.num_bytes for part in in_order)
-        if num_bytes < INLINE_BYTES and len(order.bounds) <= INLINE_TABLES:
+        if num_bytes < INLINE_BYTES and len(order.bounds) - 1 <= INLINE_TABLES:
             return work()
         return await places.session.run_in_thread(work)
     finally:
