@@ -25,6 +25,10 @@ from alance.io.store import UPLOAD_PART_BYTES, Data, buffers_of
 
 __all__ = ["LocalUpload", "in_thread", "os_error", "write_file"]
 
+WRITE_BYTES_MAX = 1 << 20
+"""Of one system call. Linux makes a writer wait for the disk by what one call dirties: of writes of
+8 MB every third took 57 ms in place of 1.5; in pieces none did."""
+
 T = TypeVar("T")
 
 
@@ -170,7 +174,7 @@ def _write_all(fd: int, views: Sequence[memoryview]) -> None:
     for view in views:
         rest = view
         while rest:
-            rest = rest[os.write(fd, rest) :]
+            rest = rest[os.write(fd, rest[:WRITE_BYTES_MAX]) :]
 
 
 def _remove(staged: str) -> None:
