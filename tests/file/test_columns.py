@@ -120,12 +120,22 @@ async def test_no_rows_no_steps() -> None:
 async def test_pages_share_their_rounds() -> None:
     memory = Memory()
     column = make_column(memory)
-    await read(column, memory, ranges((0, 3500)))
+    await read(column, memory, ranges((1, 3499)))
     tables, chunks = memory.rounds
     assert [len(tables), len(chunks)] == [2, 2], "one range for each of two pages"
     assert column.search_bytes > 0
     await read(column, memory, ranges((5, 6), (3000, 3001)))
     assert len(memory.rounds) == 3, "chunk tables are kept"
+
+
+async def test_whole_pages_are_read_with_their_tables() -> None:
+    memory = Memory()
+    column = make_column(memory)
+    found = await read(column, memory, ranges((0, 3500)))
+    assert found.equals(WHOLE)
+    assert len(memory.rounds) == 1
+    await read(column, memory, ranges((5, 6)))
+    assert len(memory.rounds) == 2, "chunk tables are kept"
 
 
 async def test_bytes_in_memory_are_not_fetched() -> None:

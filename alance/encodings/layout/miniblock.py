@@ -98,16 +98,27 @@ class MiniBlockReader:
         return 0 if self._table is None else self._table.num_bytes
 
     def plan(self, rows: RowRanges) -> Step:
-        """Fetch the chunk table unless it is known, then the chunks that hold the rows."""
+        """Fetch the chunk table unless it is known, then the chunks that hold the rows.
+
+        All rows need all chunks, wherever they begin: they are fetched together with the table.
+        """
         if self._table is not None:
             return self._plan_chunks(self._table, rows)
-        metadata, _, *rest = self._buffers
+        metadata, data, *rest = self._buffers
 
         def then(found: Sequence[memoryview]) -> Step:
-            table = self._parse(found)
-            self._table = table
+            self._table = table = self._parse(found)
             return self._plan_chunks(table, rows)
 
+        def then_all(found: Sequence[memoryview]) -> Step:
+            step = then(found[:-1])
+            if isinstance(step, Fetch):
+                chunks = [(each.start - data.start, each.stop - data.start) for each in step.ranges]
+                return step.then([found[-1][start:stop] for start, stop in chunks])
+            return step
+
+        if rows.covers(self.num_rows):
+            return Fetch((metadata, *rest, data), then_all)
         return Fetch((metadata, *rest), then)
 
     def _parse(self, found: Sequence[memoryview]) -> ChunkTable:
