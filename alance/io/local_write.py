@@ -15,12 +15,11 @@ from alance._aio import run_to_end
 from alance.errors import (
     AlanceError,
     AlreadyExistsError,
-    InvalidInputError,
     ObjectNotFoundError,
     PermissionDeniedError,
     StoreError,
 )
-from alance.io.obstore_upload import joined
+from alance.io.pieces import joined, require_open
 from alance.io.store import UPLOAD_PART_BYTES, Data, buffers_of
 
 __all__ = ["LocalUpload", "in_thread", "os_error", "write_file"]
@@ -126,12 +125,7 @@ class LocalUpload:
             os.close(fd)
 
     def _require_open(self) -> None:
-        if self._over:
-            raise InvalidInputError(f"the upload of {self._path} is already finished or aborted")
-        if self._broken:
-            raise InvalidInputError(
-                f"an earlier write to the upload of {self._path} failed or was cancelled; abort it"
-            )
+        require_open(self._path, over=self._over, broken=self._broken)
 
 
 def _write_whole(path: str, views: Sequence[memoryview], replaces: bool) -> None:

@@ -14,7 +14,8 @@ from alance.errors import AlanceError, ObjectNotFoundError, StoreError
 from alance.io.entity_tags import EntityTags
 from alance.io.handle import AnyStore, Handle, Make, library, outstanding, remake
 from alance.io.obstore_errors import is_expired, translate
-from alance.io.obstore_upload import ObstoreUpload, joined
+from alance.io.obstore_upload import ObstoreUpload
+from alance.io.pieces import joined
 from alance.io.store import Data, ObjectInfo, Upload, buffers_of
 
 if TYPE_CHECKING:

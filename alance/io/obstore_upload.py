@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
-from alance.errors import InvalidInputError, StoreTimeoutError
+from alance.errors import StoreTimeoutError
 from alance.io.handle import AnyStore, library, outstanding
+from alance.io.pieces import joined, require_open
 from alance.io.store import UPLOAD_PART_BYTES, Data, buffers_of
 
 if TYPE_CHECKING:
     import obstore
 
-__all__ = ["ObstoreUpload", "joined"]
+__all__ = ["ObstoreUpload"]
 
 UPLOAD_PARTS_AT_ONCE = 4
-SMALL_BUFFER_BYTES = 256 << 10
-"""Neighbouring buffers below this size are joined: one copy costs less than one call."""
 LAST_CALL_S = 30.0
 """How long the request that ends an upload may go on after its caller was cancelled."""
 
@@ -125,28 +123,4 @@ class ObstoreUpload:
         self._broken = False
 
     def _require_open(self) -> None:
-        if self._over:
-            raise InvalidInputError(f"the upload of {self._path} is already finished or aborted")
-        if self._broken:
-            raise InvalidInputError(
-                f"an earlier write to the upload of {self._path} failed or was cancelled; abort it"
-            )
-
-
-def joined(views: Sequence[memoryview]) -> list[memoryview]:
-    """The same bytes in fewer buffers: runs of small ones are copied together; never empty."""
-    pieces: list[memoryview] = []
-    run: list[memoryview] = []
-    for view in views:
-        if view.nbytes < SMALL_BUFFER_BYTES:
-            run.append(view)
-            continue
-        pieces.extend(_one(run))
-        run = []
-        pieces.append(view)
-    pieces.extend(_one(run))
-    return pieces or [memoryview(b"")]
-
-
-def _one(run: list[memoryview]) -> list[memoryview]:
-    return run if len(run) < 2 else [memoryview(b"".join(run))]
+        require_open(self._path, over=self._over, broken=self._broken)

@@ -20,8 +20,8 @@ from alance.errors import (
 )
 from alance.io.obstore import ObstoreStore
 from alance.io.obstore_errors import summary
-from alance.io.obstore_upload import SMALL_BUFFER_BYTES, joined
 from alance.io.opening import open_store
+from alance.io.pieces import SMALL_BUFFER_BYTES, joined
 from alance.io.store import UPLOAD_PART_BYTES
 from alance.io.uri import parse_uri
 from alance.testing.s3 import S3Server
