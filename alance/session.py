@@ -29,6 +29,7 @@ from alance.table.location import CachedManifest
 from alance.table.row_ids import RowIdIndex
 
 if TYPE_CHECKING:
+    from alance.table.commit import CommitPolicy
     from alance.table.group import AppendQueues
 
 __all__ = ["Session", "SessionStats", "current_session"]
@@ -107,11 +108,17 @@ class Session:
     @cached_property
     def appends(self) -> AppendQueues:
         """Appends under way, by table."""
-        # Whoever appends has loaded these: programs that only read do without.
-        from alance.table.commit import CommitPolicy
+        # Whoever appends has loaded this: programs that only read do without.
         from alance.table.group import AppendQueues
 
-        return AppendQueues(CommitPolicy(attempts_max=self.limits.commit_attempts_max))
+        return AppendQueues(self.commit_policy)
+
+    @property
+    def commit_policy(self) -> CommitPolicy:
+        """How hard commits through this session try."""
+        from alance.table.commit import CommitPolicy  # loaded by whoever commits
+
+        return CommitPolicy(attempts_max=self.limits.commit_attempts_max)
 
     def sibling(self) -> Session:
         """Return a session for another event loop: the same stores, caches of its own."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from alance.dataset.places import Places
 from alance.dataset.writing import check_texts
-from alance.table.commit import CommitPolicy, commit
+from alance.table.commit import commit
 from alance.table.manifest import Manifest
 from alance.table.operations import Operation
 from alance.table.transaction import Transaction
@@ -61,7 +61,7 @@ async def commit_change(
         transaction,
         base=base,
         rng=random.Random(transaction.uuid),
-        policy=CommitPolicy(attempts_max=places.session.limits.commit_attempts_max),
+        policy=places.session.commit_policy,
         source=source,
         look=not is_recent,
     )

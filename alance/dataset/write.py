@@ -37,7 +37,7 @@ from alance.file.blob_schema import as_blobs
 from alance.file.given_blobs import base_finder
 from alance.file.schema import Schema, match_append
 from alance.receipts import waited_for
-from alance.table.commit import CommitPolicy, commit
+from alance.table.commit import commit
 from alance.table.features import check_writable
 from alance.table.group import PreparedAppend
 from alance.table.location import TableLocation
@@ -259,13 +259,12 @@ async def _commit(
     prepared: Prepared | None = None,
     undo: Callable[[], Coroutine[Any, Any, None]] | None,
 ) -> Manifest:
-    policy = CommitPolicy(attempts_max=target.places.session.limits.commit_attempts_max)
     return await commit(
         target.places.table,
         transaction,
         base=target.base,
         rng=random.Random(transaction.uuid),
-        policy=policy,
+        policy=target.places.session.commit_policy,
         # An old base may be followed by a number that a cleanup has freed: look what is newest.
         look=not target.is_recent,
         prepared=prepared,
