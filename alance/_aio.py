@@ -21,13 +21,16 @@ __all__ = [
     "BudgetShare",
     "ByteBudget",
     "OwnedTasks",
+    "both",
     "first_error",
     "own_copy",
     "run_all",
+    "run_each",
     "run_to_end",
 ]
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 class ByteBudget:
@@ -245,6 +248,36 @@ async def run_all(jobs: Sequence[Callable[[], Coroutine[Any, Any, None]]]) -> No
                 for job in jobs:
                     tg.start_soon(run, job)
         waited_for(max(places) - 1)
+
+
+async def run_each(
+    jobs: Sequence[Callable[[], Coroutine[Any, Any, None]]], *, at_once: int
+) -> None:
+    """Run jobs as `run_all` does, but at most so many at the same time; begun in order."""
+    todo = iter(jobs)
+
+    async def work() -> None:
+        for job in todo:
+            await job()
+
+    await run_all([work] * min(len(jobs), at_once))
+
+
+async def both(
+    first: Callable[[], Coroutine[Any, Any, T]], second: Callable[[], Coroutine[Any, Any, U]]
+) -> tuple[T, U]:
+    """Results of two jobs that run at the same time, as in `run_all`."""
+    firsts: list[T] = []
+    seconds: list[U] = []
+
+    async def run_first() -> None:
+        firsts.append(await first())
+
+    async def run_second() -> None:
+        seconds.append(await second())
+
+    await run_all([run_first, run_second])
+    return firsts[0], seconds[0]
 
 
 @contextmanager

@@ -9,14 +9,14 @@ from functools import partial
 
 from pyroaring import BitMap
 
-from alance._aio import run_all
+from alance._aio import both
 from alance.dataset.handle import Handle
 from alance.dataset.places import Places
 from alance.dataset.rerun import Patience, RerunPolicy, run_again
 from alance.dataset.row_changes import HiddenRows, find_rows, hide_rows, plan_find
 from alance.dataset.writing import check_texts
 from alance.errors import AlanceError, CommitStateUnknownError
-from alance.table.commit import CommitPolicy, commit
+from alance.table.commit import commit
 from alance.table.features import check_writable
 from alance.table.manifest import Manifest
 from alance.table.operations import Delete
@@ -65,20 +65,13 @@ async def _attempt(
     """Find, hide and commit, once; a failure removes the deletion files again."""
     check_writable(read, places.table.url)
     projection = plan_find(read, predicate)
-    rows: dict[int, BitMap] = {}
-    looked: list[Prepared] = []
-
-    async def find() -> None:
-        rows.update(await find_rows(places, read, projection))
-
-    async def look() -> None:
-        looked.append(await prepare(places.table, read))
-
-    await run_all([find, look])
+    rows, looked = await both(
+        partial(find_rows, places, read, projection), partial(prepare, places.table, read)
+    )
     hidden = await hide_rows(places, read, rows)
     operation = Delete(hidden.updated, hidden.removed, predicate)
     transaction = Transaction(read.version, str(uuid.uuid4()), operation, properties=properties)
-    return await _commit(hidden, transaction, read, rows, looked[0])
+    return await _commit(hidden, transaction, read, rows, looked)
 
 
 async def _commit(
@@ -95,7 +88,7 @@ async def _commit(
             transaction,
             base=read,
             rng=random.Random(transaction.uuid),
-            policy=CommitPolicy(attempts_max=places.session.limits.commit_attempts_max),
+            policy=places.session.commit_policy,
             prepared=prepared,
             affected_rows=rows,
             bases=places.dataset_bases,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from alance._aio import run_all
+from alance._aio import run_each
 from alance.errors import StoreError
 from alance.io.store import DELETE_MAX, ObjectStore
 
@@ -49,13 +49,11 @@ async def remove_all(
                 on_removed(path)
         return True
 
-    batches = iter([paths[i : i + DELETE_MAX] for i in range(0, len(paths), DELETE_MAX)])
+    async def remove_batch(batch: Sequence[str]) -> None:
+        if not await remove(batch, partial(store.delete_many, batch)):
+            for path in batch:
+                await remove((path,), partial(store.delete, path))
 
-    async def work() -> None:
-        for batch in batches:
-            if not await remove(batch, partial(store.delete_many, batch)):
-                for path in batch:
-                    await remove((path,), partial(store.delete, path))
-
-    await run_all([work] * REMOVALS_AT_ONCE)
+    batches = [paths[i : i + DELETE_MAX] for i in range(0, len(paths), DELETE_MAX)]
+    await run_each([partial(remove_batch, each) for each in batches], at_once=REMOVALS_AT_ONCE)
     return failed

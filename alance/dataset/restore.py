@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from alance._aio import run_all
+from alance._aio import both
 from alance.dataset.committing import commit_change
 from alance.dataset.handle import Handle
 from alance.dataset.writing import check_texts
@@ -23,17 +23,12 @@ async def restore(
     Its manifest is read anew, though it may be at hand: it tells whether the version still exists.
     """
     check_texts("transaction_properties", properties)
-    found: dict[int | None, Manifest] = {}
-
-    async def read(number: int | None) -> None:
-        found[number] = await handle.read(number)
-
-    await run_all([partial(read, version), partial(read, None)])
+    source, newest = await both(partial(handle.read, version), partial(handle.read, None))
     return await commit_change(
         handle.places,
-        found[None],
+        newest,
         Restore(version),
         properties=properties,
-        source=found[version],
+        source=source,
         is_recent=True,
     )

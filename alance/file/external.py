@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
-from alance._aio import run_all
+from alance._aio import run_each
 from alance.errors import (
     AlanceError,
     CorruptFileError,
@@ -114,7 +114,7 @@ async def read_external(
     for blob in dict.fromkeys(blobs):
         # Ranges of one object go out together; the object as a whole goes alone.
         groups.setdefault((blob.base_id, blob.uri, not blob.num_bytes), []).append(blob)
-    await _run_each([partial(read, members) for members in groups.values()])
+    await run_each([partial(read, members) for members in groups.values()], at_once=OBJECTS_AT_ONCE)
     return found
 
 
@@ -135,19 +135,8 @@ async def count_external_bytes(
             found[blob] = blob.num_bytes
         else:
             works.append(partial(measure, blob))
-    await _run_each(works)
+    await run_each(works, at_once=OBJECTS_AT_ONCE)
     return found
-
-
-async def _run_each(works: Sequence[Callable[[], Coroutine[Any, Any, None]]]) -> None:
-    """Run works at the same time, but no more of them than keep the store busy."""
-    todo = iter(works)
-
-    async def run() -> None:
-        for work in todo:
-            await work()
-
-    await run_all([run] * min(len(works), OBJECTS_AT_ONCE))
 
 
 async def _read_whole(client: StoreClient, path: str) -> memoryview:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from alance._aio import run_all
+from alance._aio import run_each
 from alance.table.listing import list_manifests
 from alance.table.location import StoredVersion, TableLocation
 from alance.table.manifest import Naming
@@ -37,11 +37,8 @@ async def migrate_to_v2(table: TableLocation) -> int:
     """
     found = await list_manifests(table.store, table.root)
     old = [stored for stored in found if stored.naming is Naming.V1]
-    for start in range(0, len(old), READS_MAX):
-        await run_all([partial(_copy, table, one) for one in old[start : start + READS_MAX]])
-    for start in range(0, len(old), READS_MAX):
-        window = old[start : start + READS_MAX]
-        await run_all([partial(table.store.delete, stored.path) for stored in window])
+    await run_each([partial(_copy, table, one) for one in old], at_once=READS_MAX)
+    await run_each([partial(table.store.delete, one.path) for one in old], at_once=READS_MAX)
     return len(old)
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import anyio.to_thread
 
-from alance._aio import run_all
+from alance._aio import both, run_all
 from alance.errors import (
     CorruptFileError,
     DatasetNotFoundError,
@@ -43,7 +43,6 @@ READS_MAX = 16
 """Manifests read, and held, at once when there are many to go through."""
 
 A = TypeVar("A")
-B = TypeVar("B")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +147,7 @@ async def read_manifest(table: TableLocation, version: int | None = None) -> Man
     raise VersionNotFoundError(
         f"{table.url} has no version {version}; the newest is {newest}, and older ones may "
         "have been cleaned up",
-        uri=f"{table.url}",
+        uri=table.url,
         version=version,
     )
 
@@ -181,7 +180,7 @@ async def refresh(table: TableLocation, manifest: Manifest) -> Manifest:
     DatasetNotFoundError
         The dataset is gone.
     """
-    stored, following = await _both(
+    stored, following = await both(
         partial(latest_version, table),
         partial(read_version, table, manifest.version + 1, manifest.naming),
     )
@@ -260,7 +259,7 @@ def _no_dataset(table: TableLocation) -> DatasetNotFoundError:
     return DatasetNotFoundError(
         f"no dataset at {table.url}: there is no manifest in its _versions folder; check "
         "the address, or create it with write_dataset",
-        uri=f"{table.url}",
+        uri=table.url,
     )
 
 
@@ -278,13 +277,3 @@ def _describe(manifest: Manifest) -> VersionInfo:
     }
     metadata = {key: str(value) for key, value in totals.items()}
     return VersionInfo(manifest.version, manifest.timestamp, metadata)
-
-
-async def _both(
-    first: Callable[[], Coroutine[Any, Any, A]], second: Callable[[], Coroutine[Any, Any, B]]
-) -> tuple[A, B]:
-    """Results of two requests that go out together."""
-    firsts: dict[int, A] = {}
-    seconds: dict[int, B] = {}
-    await run_all([partial(_keep, firsts, 0, first), partial(_keep, seconds, 0, second)])
-    return firsts[0], seconds[0]
