@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import anyio
+
 from alance.file.schema import Field, Schema
-from alance.io.simulated import SimulatedStore
+from alance.io.simulated import Hook, Moment, Request, SimulatedStore
 from alance.io.store import ObjectStore
 from alance.table.commit import CommitPolicy, commit
 from alance.table.handler import ConditionalPut
@@ -93,6 +95,21 @@ async def put(
         sleep=pause,
         **{"now_ns": lambda: 1_700_000_000_000_000_000, **more},
     )
+
+
+def meeting(kind: str = "") -> Hook:
+    """Hold requests, of one kind or any, until two are there: they end only if sent together."""
+    both, waiting = anyio.Event(), 0
+
+    async def meet(request: Request, moment: Moment) -> None:
+        nonlocal waiting
+        if moment is Moment.BEFORE and request.kind == (kind or request.kind):
+            waiting += 1
+            if waiting == 2:
+                both.set()
+            await both.wait()
+
+    return meet
 
 
 def paths(manifest: Manifest) -> list[str]:

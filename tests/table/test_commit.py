@@ -33,7 +33,18 @@ from alance.table.transactions import read_transaction
 from alance.table.versions import read_manifest
 from alance.table.wire import build_manifest
 from alance.table.wire_transaction import build_transaction
-from tests.table.samples import ROOT, append, at, creation, fragment, manifest, paths, put, schema
+from tests.table.samples import (
+    ROOT,
+    append,
+    at,
+    creation,
+    fragment,
+    manifest,
+    meeting,
+    paths,
+    put,
+    schema,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -97,18 +108,7 @@ async def test_append_is_one_round() -> None:
 
 async def test_the_two_puts_of_an_append_are_under_way_together() -> None:
     store, base = await table()
-    both = anyio.Event()
-    waiting = 0
-
-    async def meet(request: Request, moment: Moment) -> None:
-        nonlocal waiting
-        if moment is Moment.BEFORE:
-            waiting += 1
-            if waiting == 2:
-                both.set()
-            await both.wait()
-
-    store.hook = meet
+    store.hook = meeting()
     with anyio.fail_after(5):
         await put(store, append(base, "x"), base)
 

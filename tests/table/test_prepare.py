@@ -21,7 +21,7 @@ from alance.table.prepare import Prepared, prepare
 from alance.table.probe import ProbedPut
 from alance.table.transaction import build_overwrite
 from alance.table.versions import read_manifest
-from tests.table.samples import ROOT, append, at, creation, manifest, paths, put, schema
+from tests.table.samples import ROOT, append, at, creation, manifest, meeting, paths, put, schema
 
 pytestmark = pytest.mark.anyio
 
@@ -64,17 +64,7 @@ async def test_newer_versions_cost_no_lost_race() -> None:
 
 async def test_look_and_transaction_file_go_out_together() -> None:
     store, base = await table()
-    both, waiting = anyio.Event(), 0
-
-    async def meet(request: Request, moment: Moment) -> None:
-        nonlocal waiting
-        if moment is Moment.BEFORE:
-            waiting += 1
-            if waiting == 2:
-                both.set()
-            await both.wait()
-
-    store.hook = meet
+    store.hook = meeting()
     with anyio.fail_after(5):
         await prepare(at(store), base, append(base, "x"))
 

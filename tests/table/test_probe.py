@@ -11,7 +11,7 @@ from alance.io.simulated import Moment, Request, SimulatedStore
 from alance.table.location import TableLocation
 from alance.table.manifest import Manifest
 from alance.table.probe import ProbedPut, made_ready
-from tests.table.samples import ROOT, append, creation, put
+from tests.table.samples import ROOT, append, creation, meeting, put
 
 pytestmark = pytest.mark.anyio
 
@@ -35,17 +35,7 @@ async def test_a_store_is_asked_once() -> None:
 
 async def test_both_puts_are_under_way_together() -> None:
     store, handler = SimulatedStore(), ProbedPut()
-    both, waiting = anyio.Event(), 0
-
-    async def meet(request: Request, moment: Moment) -> None:
-        nonlocal waiting
-        if request.kind == "put_if_absent" and moment is Moment.BEFORE:
-            waiting += 1
-            if waiting == 2:
-                both.set()
-            await both.wait()
-
-    store.hook = meet
+    store.hook = meeting("put_if_absent")
     with anyio.fail_after(5):
         await handler.ready(store, ROOT)
 
